@@ -1,0 +1,5 @@
+"""`python -m calibration`: the package sets the environment before torch is imported."""
+
+from calibration.cli import main
+
+main()

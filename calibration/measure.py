@@ -1,0 +1,169 @@
+"""One measurement from models to profile: distil, time, decode, fit, write."""
+
+import hashlib
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from calibration import provenance
+from calibration.costs import timed_rounds
+from calibration.distill import distilled_draft
+from calibration.entries import proposer_entries, provenance_entry, title
+from calibration.errors import CalibrationError
+from calibration.models import LanguageModel, check_same_tokenizer, load_model
+from calibration.progress import Track, silent
+from calibration.prompts import encode_prompts, read_prompts
+from calibration.proposers.draft_model import DraftModelProposer
+from calibration.proposers.ngram import NgramProposer
+from calibration.proposers.protocol import Proposer as DraftSource
+from calibration.records import (
+    TraceSettings,
+    acceptance_record,
+    measure_requests,
+    plan_records,
+    traces_table,
+)
+from calibration.samples import samples_table
+from calibration.settings import MeasureSettings
+from calibration.workfolder import WorkFolder
+from simcore.cost.fit import fit_cost
+from simcore.profile.schema import Identity, Profile, Source
+from simcore.profile.store import StoredProfile, write_profile
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The written profile and how long its phases took."""
+
+    stored: StoredProfile
+    phase_s: dict[str, float]
+
+
+def measure(
+    settings: MeasureSettings, arguments: Sequence[str] = (), track: Track = silent
+) -> Measured:
+    """Run a measurement and write its profile; a killed one is taken up where it stopped.
+
+    Raises CalibrationError for what cannot be measured, before anything is written.
+    """
+    _check_output(settings.output)
+    torch.set_num_threads(settings.threads or provenance.physical_cores())
+    prompts = read_prompts(settings.prompts, settings.prompts_per_domain)
+    target = load_model(settings.target, settings.dtype, settings.device)
+    encoded = encode_prompts(prompts, target.tokenizer, target.identity.vocab_size)
+    clock = _PhaseClock()
+    draft = _draft(settings, target, track)
+    clock.lap("draft")
+    settings = replace(settings, threads=torch.get_num_threads())
+    work = WorkFolder(
+        settings.output, _fingerprint(settings, target, draft, encoded), resume=settings.resume
+    )
+    text_ids = [token for requests in encoded.values() for ids in requests for token in ids]
+    rounds = timed_rounds(
+        target,
+        lambda: _proposers(settings, draft),
+        settings.grid,
+        text_ids,
+        settings.num_rounds,
+        work,
+        track,
+    )
+    clock.lap("timing")
+    plans = plan_records(_proposers(settings, draft), list(encoded), settings.temperatures)
+    requests = measure_requests(target, plans, encoded, _trace_settings(settings), work, track)
+    clock.lap("decoding")
+    cost = samples_table(rounds)
+    profile = Profile(
+        schema_version=1,
+        name=settings.name,
+        title=title(settings, target),
+        source=Source.MEASURED,
+        identity=Identity(
+            target=target.identity,
+            hardware=provenance.hardware(settings.device),
+            engine=provenance.engine(),
+        ),
+        provenance=provenance_entry(settings, arguments, plans, requests, clock.phase_s),
+        proposers=proposer_entries(settings, draft),
+        cost=fit_cost(cost, settings.proposers),
+        acceptance=tuple(
+            acceptance_record(plan, requests[plan.key], max(settings.grid.gammas)) for plan in plans
+        ),
+    )
+    stored = write_profile(profile, settings.output, cost=cost, traces=traces_table(requests))
+    work.remove()
+    return Measured(stored, clock.phase_s)
+
+
+class _PhaseClock:
+    """Wall time of the phases of this run."""
+
+    def __init__(self) -> None:
+        self.phase_s: dict[str, float] = {}
+        self._last_s = time.monotonic()
+
+    def lap(self, phase: str) -> None:
+        now_s = time.monotonic()
+        self.phase_s[phase] = round(now_s - self._last_s, 1)
+        self._last_s = now_s
+
+
+def _check_output(output: Path) -> None:
+    foreign = output.exists() and not (output / "profile.json").is_file()
+    if foreign and (not output.is_dir() or any(output.iterdir())):
+        raise CalibrationError(
+            f"output '{output}' exists and is no profile; expected a new or empty folder or a "
+            "profile to replace; choose another --output"
+        )
+
+
+def _draft(settings: MeasureSettings, target: LanguageModel, track: Track) -> LanguageModel | None:
+    if "draft_model" not in settings.proposers:
+        return None
+    path = settings.draft or distilled_draft(target, settings.distill, track)
+    draft = load_model(path, settings.dtype, settings.device)
+    check_same_tokenizer(target, draft)
+    if settings.draft is None:  # its folder is named by a hash
+        layers = settings.distill.num_layers
+        name = f"{target.identity.name} distilled to {layers} layers"
+        draft = replace(draft, identity=draft.identity.model_copy(update={"name": name}))
+    return draft
+
+
+def _proposers(settings: MeasureSettings, draft: LanguageModel | None) -> list[DraftSource]:
+    made: dict[str, DraftSource] = {"ngram": NgramProposer()}
+    if draft is not None:
+        made["draft_model"] = DraftModelProposer(draft)
+    return [made[name] for name in settings.proposers]
+
+
+def _trace_settings(settings: MeasureSettings) -> TraceSettings:
+    return TraceSettings(
+        max_gamma=max(settings.grid.gammas),
+        max_tokens=settings.max_tokens,
+        decoded_per_domain=settings.decoded_per_domain,
+        temperatures=settings.temperatures,
+        seed=settings.seed,
+    )
+
+
+def _fingerprint(
+    settings: MeasureSettings,
+    target: LanguageModel,
+    draft: LanguageModel | None,
+    encoded: dict[str, list[list[int]]],
+) -> dict[str, Any]:
+    """Everything that the partial results depend on; paths only by what lies there."""
+    asked = asdict(settings)
+    for path in ("output", "target", "draft", "prompts", "resume", "name"):
+        del asked[path]
+    return asked | {
+        "target": target.identity.revision,
+        "draft": draft.identity.revision if draft else None,
+        "prompts": hashlib.sha256(repr(encoded).encode()).hexdigest(),
+        "versions": provenance.versions(),
+    }

@@ -1,0 +1,1 @@
+"""One small file per way to propose drafts, behind one protocol."""

@@ -1,0 +1,84 @@
+"""Prompt lookup: propose what followed the last occurrence of the last n tokens.
+
+n goes from `max_n` down to `min_n`; the most recent earlier occurrence wins; the drafts are the
+tokens that followed it, at most γ and at most to the end of the text. No model, no KV cache: the
+cost is host time. The proposal for γ is a prefix of the proposal for any larger γ.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from calibration.errors import CalibrationError
+from calibration.proposers.protocol import Proposal
+from simcore.profile.schema import Sampling
+
+Tokens = npt.NDArray[np.int64]
+Positions = npt.NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class NgramProposer:
+    """Looks up the last tokens of each request in its own prompt and output."""
+
+    max_n: int = 3
+    min_n: int = 1
+    name: str = "ngram"
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.min_n <= self.max_n:
+            raise CalibrationError(
+                f"n-gram sizes {self.min_n}..{self.max_n}; expected 1 <= min_n <= max_n"
+            )
+
+    def proposes_point_mass(self, sampling: Sampling) -> bool:
+        """Always: the lookup draws nothing."""
+        del sampling
+        return True
+
+    def propose(
+        self,
+        token_ids: torch.Tensor,
+        num_speculative_tokens: int,
+        sampling: Sampling,
+        generators: list[torch.Generator],
+    ) -> Proposal:
+        """Drafts for `token_ids` [B, S]; as wide as the longest proposal of the batch."""
+        del sampling, generators
+        rows = [
+            lookup(tokens, self.max_n, self.min_n)[:num_speculative_tokens]
+            for tokens in token_ids.numpy()
+        ]
+        drafts = np.zeros((len(rows), max(map(len, rows))), dtype=np.int64)  # [B, M]
+        for row, found in enumerate(rows):
+            drafts[row, : len(found)] = found
+        return Proposal(torch.from_numpy(drafts), tuple(map(len, rows)), None)
+
+    def keep(self, num_tokens: int) -> None:
+        """Nothing to forget: every lookup reads the whole text."""
+
+
+def lookup(tokens: Tokens, max_n: int, min_n: int) -> Tokens:
+    """All tokens that followed the most recent match in `tokens` [S]; empty without a match."""
+    ends = matches(tokens, max_n, min_n)
+    return tokens[ends[-1] :] if len(ends) else tokens[:0]
+
+
+def matches(tokens: Tokens, max_n: int, min_n: int) -> Positions:
+    """Where the longest n-gram with an earlier occurrence ended before; empty without any."""
+    for n in range(min(max_n, len(tokens) - 1), min_n - 1, -1):
+        ends = occurrences(tokens, n)
+        if len(ends):
+            return ends
+    return np.empty(0, dtype=np.intp)
+
+
+def occurrences(tokens: Tokens, n: int) -> Positions:
+    """Ascending positions right after each earlier occurrence of the last n of `tokens` [S]."""
+    num_starts = len(tokens) - n  # the suffix itself starts there and does not count
+    equal = np.ones(num_starts, dtype=np.bool_)
+    for offset in range(n):
+        equal &= tokens[offset : offset + num_starts] == tokens[len(tokens) - n + offset]
+    return np.flatnonzero(equal) + n

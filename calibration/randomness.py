@@ -1,0 +1,12 @@
+"""Random streams keyed by what they are for, so that order of work changes nobody's luck."""
+
+import hashlib
+
+import torch
+
+
+def keyed_generator(device: torch.device, seed: int, *keys: str | int) -> torch.Generator:
+    """A generator on `device` whose stream depends on `seed` and `keys` only."""
+    text = "/".join(str(key) for key in (seed, *keys))
+    digest = hashlib.sha256(text.encode()).digest()
+    return torch.Generator(device).manual_seed(int.from_bytes(digest[:7], "big"))
