@@ -1,0 +1,1 @@
+"""Profiles that specplan ships, one folder each."""

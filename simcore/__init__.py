@@ -1,0 +1,31 @@
+"""specplan's core: profiles, simulation and planning for speculative decoding.
+
+Read three files first: `scenario.py` (what is asked), `serving/engine.py` (one step), and
+`planner/plan.py` (the decision). A profile (cost law + acceptance traces) and a workload meet a
+deployment in a scenario; `simulate` gives request and step records; metrics summarise them; the
+planner compares scenarios; a report or a page shows it.
+"""
+
+from simcore.errors import InfeasibleError, ProfileError, ScenarioError, SpecplanError
+from simcore.metrics.summary import Summary, summarise
+from simcore.profile.store import StoredProfile, bundled_profiles, load_profile, write_profile
+from simcore.scenario import Scenario, dump_scenario, load_scenario
+from simcore.serving.simulation import SimulationResult, simulate
+
+__all__ = [
+    "InfeasibleError",
+    "ProfileError",
+    "Scenario",
+    "ScenarioError",
+    "SimulationResult",
+    "SpecplanError",
+    "StoredProfile",
+    "Summary",
+    "bundled_profiles",
+    "dump_scenario",
+    "load_profile",
+    "load_scenario",
+    "simulate",
+    "summarise",
+    "write_profile",
+]

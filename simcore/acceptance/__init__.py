@@ -1,0 +1,1 @@
+"""How drafts survive verification: arithmetic, recorded traces, and the models that replay them."""

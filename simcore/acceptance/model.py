@@ -1,0 +1,185 @@
+"""Acceptance models behind one interface: arrays that the step kernel draws cycles from.
+
+`trace` replays recorded requests; `positional` draws each depth from conditional acceptance
+measured at cycle starts for exactly this γ. The result always names which one was used.
+"""
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simcore.acceptance.counter_random import (
+    STREAM_ACCEPTANCE,
+    STREAM_MATCH,
+    STREAM_STITCH,
+    uniform,
+)
+from simcore.acceptance.survival import conditional_from_survival, survival_from_cycles
+from simcore.acceptance.trace import TraceSet, walk
+from simcore.compiled import compiled
+
+
+class CycleTables(NamedTuple):
+    """What the kernel reads; plain arrays, empty where the model does not use them."""
+
+    is_trace: bool
+    accepted: NDArray[np.int8]
+    proposed: NDArray[np.int8]
+    ratio: NDArray[np.float64]
+    offset: NDArray[np.int64]
+    output_tokens: NDArray[np.int64]
+    stratum_members: NDArray[np.int64]
+    stratum_begin: NDArray[np.int64]
+    stratum_end: NDArray[np.int64]
+    conditional: NDArray[np.float64]  # [num_domains, γ], given a match
+    match_probability: NDArray[np.float64]  # [num_domains]
+
+
+@dataclass(frozen=True)
+class AcceptanceModel:
+    """One model for one proposer, sampling and contract, over some domains."""
+
+    name: str
+    domain_names: tuple[str, ...]
+    max_gamma: int
+    tables: CycleTables
+    traces: TraceSet | None
+
+
+def trace_model(traces: TraceSet) -> AcceptanceModel:
+    """Replay of recorded requests; serves every γ up to `traces.max_gamma`."""
+    strata = traces.strata
+    tables = CycleTables(
+        is_trace=True,
+        accepted=traces.accepted,
+        proposed=traces.proposed,
+        ratio=traces.ratio,
+        offset=traces.offset,
+        output_tokens=traces.output_tokens,
+        stratum_members=strata.members,
+        stratum_begin=strata.begin,
+        stratum_end=strata.end,
+        conditional=np.zeros((len(traces.domain_names), 0)),
+        match_probability=np.ones(len(traces.domain_names)),
+    )
+    return AcceptanceModel("trace", traces.domain_names, traces.max_gamma, tables, traces)
+
+
+def positional_model(
+    conditional: dict[str, NDArray[np.float64]], match_probability: dict[str, float]
+) -> AcceptanceModel:
+    """Independent draws by position, for exactly the γ that the rates were measured at.
+
+    `conditional`: domain -> (a_1 .. a_γ) at cycle starts, all cycles counted, so that a_1
+    includes the cycles without a match.
+    """
+    names = tuple(conditional)
+    matrix = np.array([conditional[name] for name in names], dtype=np.float64)
+    match = np.array([match_probability[name] for name in names], dtype=np.float64)
+    given_match = matrix.copy()
+    if matrix.shape[1]:
+        given_match[:, 0] = matrix[:, 0] / match
+    empty = trace_free_tables()
+    tables = empty._replace(conditional=given_match, match_probability=match)
+    return AcceptanceModel("positional", names, matrix.shape[1], tables, None)
+
+
+def positional_from_traces(traces: TraceSet, gamma: int) -> AcceptanceModel:
+    """Survival by position at the cycle starts of a walk at γ, per domain.
+
+    A walk visits cycles that a match opened and cycles without one; the share that proposed
+    anything is the match probability.
+    """
+    conditional: dict[str, NDArray[np.float64]] = {}
+    match: dict[str, float] = {}
+    for name in traces.domain_names:
+        cycles = walk(traces, gamma, requests=traces.requests_of(name))
+        survival = survival_from_cycles(cycles.accepted, gamma)
+        conditional[name] = conditional_from_survival(survival)
+        match[name] = max(float(np.mean(cycles.proposed > 0)), 1e-12)
+    model = positional_model(conditional, match)
+    return replace(model, traces=traces)
+
+
+def trace_free_tables() -> CycleTables:
+    """Tables without any trace."""
+    none = np.zeros(0, dtype=np.int64)
+    return CycleTables(
+        is_trace=False,
+        accepted=np.zeros(0, dtype=np.int8),
+        proposed=np.zeros(0, dtype=np.int8),
+        ratio=np.zeros((0, 0), dtype=np.float64),
+        offset=none,
+        output_tokens=none,
+        stratum_members=none,
+        stratum_begin=none,
+        stratum_end=none,
+        conditional=np.zeros((0, 0)),
+        match_probability=np.zeros(0),
+    )
+
+
+@compiled
+def next_trace(
+    tables: CycleTables, seed: np.uint64, request: int, segment: int, current: int
+) -> int:
+    """Another recorded request of the same stratum, to continue a longer output with.
+
+    Never the current one unless it stands alone in its stratum.
+    """
+    begin, end = tables.stratum_begin[current], tables.stratum_end[current]
+    count = end - begin
+    if count == 1:
+        return current
+    pick = int(uniform(seed, STREAM_STITCH, request, segment) * (count - 1))
+    chosen = tables.stratum_members[begin + pick]
+    if chosen == current:
+        chosen = tables.stratum_members[end - 1]
+    return int(chosen)
+
+
+@compiled
+def draw_cycle(
+    tables: CycleTables,
+    seed: np.uint64,
+    request: int,
+    domain: int,
+    position: int,
+    row: int,
+    gamma: int,
+) -> tuple[int, int]:
+    """(proposed, accepted) drafts of the cycle that starts at output `position`.
+
+    Every draft is tried under the random number of its own output position, so two γ see the
+    same luck. Under sampling a recorded token v is accepted with min(1, q(v)/p(v)), which is
+    P(accepted | v emitted) of token-wise rejection sampling.
+    """
+    if gamma == 0:
+        return 0, 0
+    if tables.is_trace:
+        return _replay(tables, seed, request, position, row, gamma)
+    if uniform(seed, STREAM_MATCH, request, position) >= tables.match_probability[domain]:
+        return 0, 0
+    rates = tables.conditional[domain, :gamma]
+    return gamma, _num_heads(rates, seed, request, position)
+
+
+@compiled
+def _replay(
+    tables: CycleTables, seed: np.uint64, request: int, position: int, row: int, gamma: int
+) -> tuple[int, int]:
+    proposed = min(int(tables.proposed[row]), gamma)
+    if tables.ratio.shape[1] == 0:
+        return proposed, min(int(tables.accepted[row]), gamma)
+    return proposed, _num_heads(tables.ratio[row, :proposed], seed, request, position)
+
+
+@compiled
+def _num_heads(rates: NDArray[np.float64], seed: np.uint64, request: int, position: int) -> int:
+    """How many drafts pass before the first coin at or above its rate."""
+    for depth in range(len(rates)):
+        if uniform(seed, STREAM_ACCEPTANCE, request, position + depth) >= rates[depth]:
+            return depth
+    return len(rates)

@@ -1,0 +1,137 @@
+"""What a scenario takes from its profile: identity check, records, acceptance model."""
+
+import numpy as np
+
+from simcore.acceptance.model import (
+    AcceptanceModel,
+    positional_from_traces,
+    positional_model,
+    trace_model,
+)
+from simcore.acceptance.trace import TraceSet, trace_set_from_rows
+from simcore.errors import ScenarioError
+from simcore.profile.schema import AcceptanceRecord
+from simcore.profile.store import StoredProfile
+from simcore.scenario import Scenario
+
+
+def matching_records(
+    stored: StoredProfile, scenario: Scenario, proposer: str
+) -> tuple[AcceptanceRecord, ...]:
+    """The records of one proposer measured under the scenario's contract and sampling.
+
+    Only the domains that the workload names, or all. Raises ScenarioError where there are none,
+    unless the scenario allows a mismatch; then the records of the proposer under the first
+    contract and sampling that it has.
+    """
+    profile = stored.profile
+    if proposer not in profile.proposers:
+        raise ScenarioError(
+            f"profile {profile.name!r} has no proposer {proposer!r}; it has "
+            f"{sorted(profile.proposers)}"
+        )
+    own = [record for record in profile.acceptance if record.proposer == proposer]
+    fitting = [
+        record
+        for record in own
+        if (record.contract, record.sampling) == (scenario.contract, scenario.sampling)
+    ]
+    if not fitting and own and scenario.allow_mismatch:
+        first = own[0]
+        fitting = [
+            record
+            for record in own
+            if (record.contract, record.sampling) == (first.contract, first.sampling)
+        ]
+    if not fitting:
+        measured = sorted(
+            {f"{r.contract.value} at temperature {r.sampling.temperature:g}" for r in own}
+        )
+        raise ScenarioError(
+            f"profile {profile.name!r}, proposer {proposer!r}, was not measured under "
+            f"{scenario.contract.value} with {scenario.sampling.model_dump()}; it holds "
+            f"{measured or 'nothing'}: choose one of these, measure it, or set allow_mismatch"
+        )
+    domains = {record.domain for record in fitting}
+    wanted = set(scenario.workload.domains) or domains
+    if unknown := wanted - domains:
+        raise ScenarioError(
+            f"workload domains {sorted(unknown)}: profile {profile.name!r} measured {proposer!r} "
+            f"under this contract and sampling on {sorted(domains)} only"
+        )
+    return tuple(record for record in fitting if record.domain in wanted)
+
+
+def mismatches(stored: StoredProfile, scenario: Scenario) -> tuple[str, ...]:
+    """What the scenario asks for and the profile is not; raises ScenarioError unless allowed."""
+    found: list[str] = []
+    target = stored.profile.identity.target
+    if scenario.target is not None and scenario.target != target.name:
+        found.append(f"scenario target {scenario.target!r}, profile target {target.name!r}")
+    proposer = scenario.speculation.proposer
+    if proposer is not None:
+        record = matching_records(stored, scenario, proposer)[0]
+        if (record.contract, record.sampling) != (scenario.contract, scenario.sampling):
+            found.append(
+                f"scenario {scenario.contract.value} {scenario.sampling.model_dump()}, measured "
+                f"{record.contract.value} {record.sampling.model_dump()}"
+            )
+    if found and not scenario.allow_mismatch:
+        raise ScenarioError(
+            "; ".join(found) + "; use a profile of this target or set allow_mismatch"
+        )
+    return tuple(found)
+
+
+def measured_gammas(records: tuple[AcceptanceRecord, ...]) -> tuple[int, ...]:
+    """The draft lengths that every domain was measured at."""
+    common = set(records[0].gammas())
+    for record in records[1:]:
+        common &= set(record.gammas())
+    return tuple(sorted(common))
+
+
+def load_traces(stored: StoredProfile, records: tuple[AcceptanceRecord, ...]) -> TraceSet | None:
+    """The trace set of these records; None where they are survival figures."""
+    traced = {record.key: record.domain for record in records if record.kind == "trace"}
+    if not traced:
+        return None
+    longest = min(record.max_num_speculative_tokens for record in records)
+    return trace_set_from_rows(stored.traces, traced, longest)
+
+
+def acceptance_model(
+    stored: StoredProfile,
+    scenario: Scenario,
+    proposer: str,
+    gamma: int,
+    *,
+    traces: TraceSet | None = None,
+) -> AcceptanceModel:
+    """The model of `scenario.speculation.acceptance` for one proposer and γ (0: off).
+
+    Raises ScenarioError where the profile did not measure this γ. `traces` avoids reading them
+    again.
+    """
+    records = matching_records(stored, scenario, proposer)
+    gammas = measured_gammas(records)
+    if gamma > 0 and gamma not in gammas:
+        raise ScenarioError(
+            f"num_speculative_tokens {gamma}: profile {stored.profile.name!r} measured "
+            f"{proposer!r} at {list(gammas)} only; acceptance beyond that is not extrapolated"
+        )
+    traces = load_traces(stored, records) if traces is None else traces
+    wanted = scenario.speculation.acceptance
+    if wanted == "trace" and traces is None:
+        raise ScenarioError(
+            f"acceptance 'trace': profile {stored.profile.name!r} holds survival figures for "
+            f"{proposer!r}, no traces; use 'positional' or 'auto'"
+        )
+    if traces is not None:
+        replayed = wanted in ("auto", "trace") or gamma == 0
+        return trace_model(traces) if replayed else positional_from_traces(traces, gamma)
+    used = gamma or gammas[0]
+    return positional_model(
+        {r.domain: np.array(r.conditional_acceptance[used]) for r in records},
+        {r.domain: r.match_probability for r in records},
+    )

@@ -1,0 +1,277 @@
+"""One run in numbers: latencies, throughput, goodput, tokens, KV and time.
+
+Latencies and goodput count the requests after the warm-up (`warmup_fraction` of the arrivals);
+token, KV and time accounts cover the whole run, so that they balance.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from simcore.profile.schema import Frozen
+from simcore.scenario import SLO
+from simcore.serving.simulation import SimulationResult
+from simcore.serving.state import FINISHED, STATE_NAMES, Records, gap_bin_edges_s
+
+PERCENTILES = (50, 90, 95, 99)
+SATURATED_BELOW = 0.9  # share of arrivals that had finished when the last one came
+
+
+class Distribution(Frozen):
+    """Mean and percentiles of one latency, seconds; null where nothing was observed."""
+
+    mean_s: float | None
+    p50_s: float | None
+    p90_s: float | None
+    p95_s: float | None
+    p99_s: float | None
+
+
+class TokenAccount(Frozen):
+    """Where every token of the run went (laws 7 and 8)."""
+
+    planned_tokens: int
+    proposed_tokens: int
+    verified_tokens: int
+    accepted_tokens: int
+    corrected_tokens: int
+    bonus_tokens: int
+    first_tokens: int = Field(description="emitted by prefill")
+    emitted_tokens: int = Field(description="output of all requests, prefill's token included")
+    cut_tokens: int = Field(description="accepted or bonus tokens past the end of an output")
+    stitched_tokens: int = Field(description="output replayed from a second recorded request")
+    num_cycles: int
+    mean_acceptance_length: float | None = Field(
+        description="emitted tokens a cycle, bonus included, after the cut"
+    )
+    target_cycles_per_output_token: float | None
+
+
+class TimeAccount(Frozen):
+    """Shares of replica time, summing to 1."""
+
+    propose: float
+    target: float
+    reconcile: float
+    overhead: float
+    idle: float
+
+
+class KVAccount(Frozen):
+    """KV blocks of the fullest replica, and what speculation took."""
+
+    total_tokens: int
+    peak_used_tokens: int
+    peak_used_fraction: float
+    draft_weight_bytes: int
+    draft_kv_bytes_per_token: int
+
+
+class Summary(Frozen):
+    """One run in numbers."""
+
+    origin: dict[str, Any]
+    num_requests: dict[str, int] = Field(description="by final state")
+    num_counted: int = Field(description="finished requests after the warm-up")
+    duration_s: float
+    offered_rate_per_s: float | None = Field(description="null for an offline batch")
+    request_rate_per_s: float = Field(description="requests finished a second")
+    output_rate_tokens_per_s: float
+    goodput_per_s: float | None = Field(description="null without an SLO")
+    goodput_fraction: float | None
+    ttft: Distribution
+    tpot: Distribution
+    itl_burst: Distribution = Field(description="gap between emissions of a request")
+    itl_token: Distribution = Field(description="gap between tokens: 0 within a burst")
+    e2e: Distribution
+    queue: Distribution
+    tokens: TokenAccount
+    time: TimeAccount
+    kv: KVAccount
+    num_steps: int
+    mean_batch_size: float = Field(description="decoding requests a step, weighted by its time")
+    num_preemptions: int
+    extrapolated_step_fraction: float = Field(description="outside the profile's measured box")
+    is_saturated: bool = Field(description="the queue kept growing until arrivals ended")
+
+
+def summarise(result: SimulationResult) -> Summary:
+    """The summary of one run."""
+    requests, steps = result.request_records, result.step_records
+    finished = requests[requests["state"] == FINISHED]
+    counted = _after_warmup(result)
+    latency = request_latencies_s(counted)
+    duration_s = _duration_s(requests)
+    tokens = _token_account(requests)
+    good = _meets_slo(latency, result.scenario.slo)
+    arrivals = result.scenario.workload.arrivals
+    offered = arrivals.rate_per_s if arrivals.kind == "poisson" else None
+    return Summary(
+        origin=result.origin,
+        num_requests={
+            name: int(np.sum(requests["state"] == code)) for code, name in enumerate(STATE_NAMES)
+        },
+        num_counted=len(counted),
+        duration_s=duration_s,
+        offered_rate_per_s=offered,
+        request_rate_per_s=len(finished) / duration_s,
+        output_rate_tokens_per_s=tokens.emitted_tokens / duration_s,
+        goodput_per_s=_goodput_per_s(good, counted),
+        goodput_fraction=float(np.mean(good)) if good is not None and len(good) else None,
+        ttft=_distribution(latency["ttft_s"]),
+        tpot=_distribution(latency["tpot_s"]),
+        itl_burst=_from_counts(result.gap_counts, same_moment=0),
+        itl_token=_from_counts(
+            result.gap_counts,
+            same_moment=tokens.emitted_tokens - tokens.first_tokens - tokens.num_cycles,
+        ),
+        e2e=_distribution(latency["e2e_s"]),
+        queue=_distribution(latency["queue_s"]),
+        tokens=tokens,
+        time=_time_account(steps, duration_s * len(result.replica_records)),
+        kv=_kv_account(result),
+        num_steps=len(steps),
+        mean_batch_size=_mean_batch_size(steps),
+        num_preemptions=int(requests["num_preemptions"].sum()),
+        extrapolated_step_fraction=float(np.mean(steps["is_extrapolated"])) if len(steps) else 0.0,
+        is_saturated=_is_saturated(requests),
+    )
+
+
+def request_latencies_s(finished: Records) -> dict[str, NDArray[np.float64]]:
+    """TTFT, TPOT, E2E and queue time of finished requests; TPOT only of two tokens or more."""
+    ttft_s = finished["first_token_s"] - finished["arrival_s"]
+    e2e_s = finished["finish_s"] - finished["arrival_s"]
+    gaps = finished["output_tokens"] - 1
+    tpot_s = np.full(len(finished), np.nan)
+    np.divide(e2e_s - ttft_s, gaps, out=tpot_s, where=gaps > 0)
+    return {
+        "ttft_s": ttft_s,
+        "tpot_s": tpot_s,
+        "e2e_s": e2e_s,
+        "queue_s": finished["scheduled_s"] - finished["arrival_s"],
+    }
+
+
+def mean_e2e_s(result: SimulationResult) -> float:
+    """Mean time from arrival to last token of the counted requests; NaN without any."""
+    counted = _after_warmup(result)
+    return float(np.mean(counted["finish_s"] - counted["arrival_s"])) if len(counted) else np.nan
+
+
+def _after_warmup(result: SimulationResult) -> Records:
+    requests = result.request_records
+    first = int(result.scenario.warmup_fraction * len(requests))
+    later = requests[first:]
+    return later[later["state"] == FINISHED]
+
+
+def _duration_s(requests: Records) -> float:
+    ends = requests["finish_s"]
+    return max(float(ends.max() - requests["arrival_s"].min()), 1e-12)
+
+
+def _meets_slo(latency: dict[str, NDArray[np.float64]], slo: SLO) -> NDArray[np.bool_] | None:
+    limits = {name: limit for name, limit in slo.model_dump().items() if limit is not None}
+    if not limits:
+        return None
+    met = np.ones(len(latency["e2e_s"]), dtype=bool)
+    for name, limit in limits.items():
+        # A request of one token has no TPOT; it cannot miss it.
+        met &= ~(latency[name] > limit)
+    return met
+
+
+def _goodput_per_s(good: NDArray[np.bool_] | None, counted: Records) -> float | None:
+    if good is None or not len(counted):
+        return None
+    span_s = float(counted["finish_s"].max() - counted["arrival_s"].min())
+    return float(good.sum() / max(span_s, 1e-12))
+
+
+def _distribution(values: NDArray[np.float64]) -> Distribution:
+    seen = values[~np.isnan(values)]
+    if not len(seen):
+        return Distribution(mean_s=None, p50_s=None, p90_s=None, p95_s=None, p99_s=None)
+    points = np.percentile(seen, PERCENTILES)
+    names = [f"p{percentile}_s" for percentile in PERCENTILES]
+    return Distribution(
+        mean_s=float(seen.mean()),
+        **{name: float(point) for name, point in zip(names, points, strict=True)},
+    )
+
+
+def _from_counts(counts: NDArray[np.int64], same_moment: int) -> Distribution:
+    """Percentiles from the gap bins (1 % wide), with `same_moment` gaps of zero added."""
+    total = int(counts.sum()) + same_moment
+    if total == 0:
+        return _distribution(np.empty(0))
+    edges = gap_bin_edges_s()
+    middles = np.sqrt(edges[:-1] * edges[1:])
+    cumulative = same_moment + np.cumsum(counts)
+    points = {}
+    for percentile in PERCENTILES:
+        rank = percentile / 100 * total
+        inside = rank > same_moment
+        position = int(np.searchsorted(cumulative, rank)) if inside else 0
+        points[f"p{percentile}_s"] = float(middles[position]) if inside else 0.0
+    return Distribution(mean_s=float(counts @ middles / total), **points)
+
+
+def _token_account(requests: Records) -> TokenAccount:
+    def total(name: str) -> int:
+        return int(requests[name].sum())
+
+    emitted, first = total("emitted_tokens"), int(np.sum(requests["emitted_tokens"] > 0))
+    cycles = total("num_cycles")
+    return TokenAccount(
+        planned_tokens=total("planned_tokens"),
+        proposed_tokens=total("proposed_tokens"),
+        verified_tokens=total("proposed_tokens"),
+        accepted_tokens=total("accepted_tokens"),
+        corrected_tokens=total("corrected_tokens"),
+        bonus_tokens=total("bonus_tokens"),
+        first_tokens=first,
+        emitted_tokens=emitted,
+        cut_tokens=total("cut_tokens"),
+        stitched_tokens=total("stitched_tokens"),
+        num_cycles=cycles,
+        mean_acceptance_length=(emitted - first) / cycles if cycles else None,
+        target_cycles_per_output_token=cycles / (emitted - first) if emitted > first else None,
+    )
+
+
+def _time_account(steps: Records, replica_s: float) -> TimeAccount:
+    shares = {
+        name: float(steps[f"{name}_s"].sum() / replica_s)
+        for name in ("propose", "target", "reconcile", "overhead")
+    }
+    return TimeAccount(**shares, idle=max(0.0, 1.0 - sum(shares.values())))
+
+
+def _kv_account(result: SimulationResult) -> KVAccount:
+    budget = result.budget
+    peak = int(result.replica_records["peak_used_blocks"].max())
+    return KVAccount(
+        total_tokens=budget.total_tokens,
+        peak_used_tokens=peak * budget.block_size,
+        peak_used_fraction=peak / budget.total_blocks,
+        draft_weight_bytes=budget.draft_weight_bytes,
+        draft_kv_bytes_per_token=budget.draft_kv_bytes_per_token,
+    )
+
+
+def _mean_batch_size(steps: Records) -> float:
+    spans_s = steps["end_s"] - steps["begin_s"]
+    busy_s = float(spans_s.sum())
+    return float(spans_s @ steps["num_decoding"] / busy_s) if busy_s > 0 else 0.0
+
+
+def _is_saturated(requests: Records) -> bool:
+    """Most of an open stream has finished when its last request arrives, unless a queue grows."""
+    last_s = requests["arrival_s"].max()
+    if last_s == 0.0:
+        return False  # an offline batch is all backlog
+    return bool(np.mean(requests["finish_s"] <= last_s) < SATURATED_BELOW)

@@ -1,0 +1,1 @@
+"""From simulations to a decision: speed-up, break-even, the plan."""

@@ -1,0 +1,94 @@
+"""The plan as a document: what plan.json holds and a report shows."""
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from simcore.metrics.summary import Summary
+from simcore.planner.replication import CONFIDENCE
+from simcore.profile.schema import Frozen, Identity, Provenance
+from simcore.scenario import Scenario
+
+
+class ProfileCard(Frozen):
+    """Where a plan's numbers come from."""
+
+    name: str
+    title: str
+    source: str
+    sha256: str
+    identity: Identity
+    provenance: Provenance
+
+
+class Speedup(Frozen):
+    """How many times shorter the mean request is with speculation."""
+
+    metric: Literal["mean_e2e_latency_off_over_on"] = "mean_e2e_latency_off_over_on"
+    value: float
+    interval: tuple[float, float]
+    confidence: float = CONFIDENCE
+    num_replications: int
+
+
+class Candidate(Frozen):
+    """One way to serve, over all replications."""
+
+    proposer: str | None
+    num_speculative_tokens: int
+    speedup: Speedup
+    tpot_speedup: float | None = Field(description="mean TPOT off / on, mean over replications")
+    goodput_fraction: float | None
+    indistinguishable_from_best: bool
+    summary: Summary = Field(description="of the first replication")
+
+
+class NotMeasured(Frozen):
+    """A draft length that the profile cannot speak of."""
+
+    proposer: str
+    num_speculative_tokens: int
+    reason: str
+
+
+class Decision(Frozen):
+    """What to ship."""
+
+    choice: Literal["off", "speculate"]
+    proposer: str | None
+    num_speculative_tokens: int
+    verdict: Literal["pays", "never_pays", "indistinguishable", "slower"]
+    reason: str
+
+
+class LoadSpeedup(Frozen):
+    """One point of the curve of speed-up against load."""
+
+    rate_per_s: float
+    speedup: float
+
+
+class BreakEvenReport(Frozen):
+    """The load where speculation stops paying; null with a reason where there is none."""
+
+    proposer: str
+    num_speculative_tokens: int
+    rate_per_s: float | None
+    reason: str
+    saturation_rate_per_s: float
+    curve: tuple[LoadSpeedup, ...]
+
+
+class Plan(Frozen):
+    """Everything that a report shows; written as plan.json."""
+
+    schema_version: Literal[1] = 1
+    origin: dict[str, Any]
+    profile: ProfileCard
+    scenario: Scenario
+    decision: Decision
+    speedup: Speedup = Field(description="of the chosen candidate; of the best one where off wins")
+    break_even: BreakEvenReport
+    candidates: tuple[Candidate, ...]
+    not_measured: tuple[NotMeasured, ...]
+    caveats: tuple[str, ...]

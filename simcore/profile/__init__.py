@@ -1,0 +1,1 @@
+"""What was measured: the profile's schema and its store."""

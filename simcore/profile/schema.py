@@ -1,0 +1,202 @@
+"""What a profile says: identity, provenance, cost law, proposers, acceptance records.
+
+A profile is one folder: `profile.json` (this schema) beside two Parquet tables, `cost.parquet`
+(timed samples) and `traces.parquet` (acceptance traces). See docs/profile-format.md.
+"""
+
+from enum import StrEnum
+from typing import Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from simcore.cost.law import CostLaw
+
+SCHEMA_VERSION = 1
+
+
+class Frozen(BaseModel):
+    """Base of all configuration: immutable, and an unknown key is an error."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class Source(StrEnum):
+    """Where the numbers of a profile come from."""
+
+    MEASURED = "measured"
+    IMPORTED = "imported"
+    PUBLISHED = "published"
+    ESTIMATED = "estimated"
+
+
+class Contract(StrEnum):
+    """What the accepted text promises about the target's distribution."""
+
+    GREEDY_EQUALITY = "greedy_equality"
+    EXACT_SAMPLING = "exact_sampling"
+
+
+class Sampling(Frozen):
+    """The request's transforms of the target's distribution; temperature 0 is greedy."""
+
+    temperature: float = Field(0.0, ge=0.0, le=10.0)
+    top_k: int = Field(0, ge=0, description="0: all tokens")
+    top_p: float = Field(1.0, gt=0.0, le=1.0)
+
+
+class ModelIdentity(Frozen):
+    """Which weights exactly, in which numbers."""
+
+    name: str
+    revision: str = Field(description="sha256 of the weight file, or the publisher's revision")
+    num_parameters: int = Field(gt=0)
+    dtype: str = Field(description="numbers that the engine computes in")
+    quantization: str = Field(description="how the stored weights are coded; 'none' if not")
+    tokenizer: str = Field(description="sha256 of the tokenizer, or its published name")
+    vocab_size: int = Field(gt=0)
+    weight_bytes: int = Field(ge=0, description="in memory, as the engine holds them")
+    kv_bytes_per_token: int = Field(ge=0)
+
+
+class Hardware(Frozen):
+    """The machine one replica runs on."""
+
+    device: Literal["cpu", "cuda"]
+    name: str
+    device_count: int = Field(1, ge=1)
+    memory_bytes: int = Field(gt=0, description="of one device")
+    threads: int | None = Field(None, ge=1)
+
+
+class Engine(Frozen):
+    """The program that ran the steps."""
+
+    name: str
+    version: str
+    settings: dict[str, str] = Field(default_factory=dict)
+
+
+class Identity(Frozen):
+    """Everything a result depends on that is not a number to plan with."""
+
+    target: ModelIdentity
+    hardware: Hardware
+    engine: Engine
+    tensor_parallel: int = Field(1, ge=1)
+
+
+class Provenance(Frozen):
+    """Who can repeat this, and how."""
+
+    date: str = Field(description="ISO date of the measurement or publication")
+    command: str = ""
+    versions: dict[str, str] = Field(default_factory=dict)
+    seeds: dict[str, int] = Field(default_factory=dict)
+    sample_counts: dict[str, int] = Field(default_factory=dict)
+    citations: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+class Proposer(Frozen):
+    """One way to propose drafts, and what it takes from the memory."""
+
+    kind: Literal["ngram", "draft_model", "eagle"]
+    settings: dict[str, int | float | str] = Field(default_factory=dict)
+    model: ModelIdentity | None = None
+    weight_bytes: int = Field(0, ge=0)
+    kv_bytes_per_token: int = Field(0, ge=0)
+
+
+class AcceptanceRecord(Frozen):
+    """How drafts of one proposer survived on one domain under one sampling and contract.
+
+    `kind` "trace": rows of traces.parquet whose `record` column equals `key`; every γ up to
+    `max_num_speculative_tokens` can be replayed. `kind` "survival": conditional acceptance at
+    cycle starts for the γ listed, and for no other.
+    """
+
+    key: int = Field(ge=0)
+    proposer: str
+    domain: str
+    sampling: Sampling
+    contract: Contract
+    kind: Literal["trace", "survival"]
+    max_num_speculative_tokens: int = Field(ge=1)
+    num_requests: int = Field(ge=1)
+    counted_at: Literal["cycle_starts", "every_position"]
+    conditional_acceptance: dict[int, tuple[float, ...]] = Field(
+        default_factory=dict, description="γ -> (a_1 .. a_γ), for kind 'survival'"
+    )
+    num_cycles: dict[int, int] = Field(
+        default_factory=dict, description="γ -> cycles counted, where the source says"
+    )
+    match_probability: float = Field(
+        1.0, gt=0.0, le=1.0, description="share of cycles that proposed anything; a_1 counts all"
+    )
+    citation: str = ""
+
+    @model_validator(mode="after")
+    def _check_rates(self) -> Self:
+        if (self.kind == "survival") != bool(self.conditional_acceptance):
+            raise ValueError(
+                f"record {self.key} is a {self.kind!r} with "
+                f"{len(self.conditional_acceptance)} lists of conditional acceptance; expected "
+                "them for kind 'survival' and only there"
+            )
+        for gamma, rates in self.conditional_acceptance.items():
+            if len(rates) != gamma or not all(0.0 <= rate <= 1.0 for rate in rates):
+                raise ValueError(
+                    f"record {self.key}, γ = {gamma}: got {list(rates)}; expected {gamma} rates "
+                    "between 0 and 1"
+                )
+            if rates[0] > self.match_probability:
+                raise ValueError(
+                    f"record {self.key}, γ = {gamma}: a_1 = {rates[0]} exceeds the match "
+                    f"probability {self.match_probability}; a_1 counts every cycle"
+                )
+        return self
+
+    def gammas(self) -> tuple[int, ...]:
+        """The draft lengths that were measured, ascending."""
+        if self.kind == "trace":
+            return tuple(range(1, self.max_num_speculative_tokens + 1))
+        return tuple(sorted(self.conditional_acceptance))
+
+
+class TableFile(Frozen):
+    """A Parquet file of the profile, and how to know that it is whole."""
+
+    file: str = Field(pattern=r"^[A-Za-z0-9_.-]+\.parquet$")
+    rows: int = Field(ge=1)
+    sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
+
+
+class Profile(Frozen):
+    """One target on one machine: what its cycles cost and how its drafts survive."""
+
+    schema_version: Literal[1]
+    name: str = Field(pattern=r"^[a-z0-9][a-z0-9_.-]*$")
+    title: str
+    source: Source
+    identity: Identity
+    provenance: Provenance
+    proposers: dict[str, Proposer]
+    cost: CostLaw
+    acceptance: tuple[AcceptanceRecord, ...] = Field(min_length=1)
+    tables: dict[Literal["cost", "traces"], TableFile] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _check_references(self) -> Self:
+        keys = [record.key for record in self.acceptance]
+        if len(set(keys)) != len(keys):
+            raise ValueError(f"acceptance keys {keys} repeat; expected each once")
+        for record in self.acceptance:
+            if record.proposer not in self.proposers:
+                raise ValueError(
+                    f"acceptance record {record.key} names proposer {record.proposer!r}; "
+                    f"expected one of {sorted(self.proposers)}"
+                )
+        missing = set(self.proposers) - set(self.cost.propose)
+        if missing:
+            raise ValueError(f"proposers {sorted(missing)} have no propose cost law")
+        return self

@@ -1,0 +1,219 @@
+"""Read and write profiles: a folder with profile.json and its Parquet tables.
+
+Written atomically (a folder appears whole or not at all) and validated on write and on read.
+"""
+
+import hashlib
+import json
+import shutil
+import tempfile
+from dataclasses import dataclass
+from functools import cached_property
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pydantic import ValidationError
+
+from simcore.errors import ProfileError
+from simcore.profile import tables
+from simcore.profile.schema import SCHEMA_VERSION, Profile, Source, TableFile
+from simcore.validation import describe_validation_error
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+PROFILE_FILE = "profile.json"
+
+
+@dataclass(frozen=True)
+class StoredProfile:
+    """A validated profile and the folder that holds its tables."""
+
+    profile: Profile
+    folder: Path
+
+    @cached_property
+    def traces(self) -> pa.Table:
+        """Acceptance trace rows (docs/profile-format.md); read once, checked."""
+        return self._table("traces")
+
+    @cached_property
+    def cost_samples(self) -> pa.Table:
+        """Timed samples behind the cost law; read once, checked."""
+        return self._table("cost")
+
+    @cached_property
+    def content_hash(self) -> str:
+        """sha256 of profile.json, which names the hashes of its tables."""
+        return _sha256(self.folder / PROFILE_FILE)
+
+    def _table(self, name: str) -> pa.Table:
+        entry = self.profile.tables.get(name)  # type: ignore[call-overload]
+        if entry is None:
+            raise ProfileError(
+                f"profile {self.profile.name!r} has no {name!r} table (source "
+                f"{self.profile.source.value}); choose a profile that was measured with one"
+            )
+        table = _read_table(self.folder / entry.file, entry)
+        tables.check(name, table, self.profile)
+        return table
+
+
+def bundled_profiles() -> dict[str, Path]:
+    """Name -> folder of the profiles that specplan ships."""
+    root = Path(str(resources.files("profiles")))
+    found = sorted(path.parent for path in root.glob(f"*/{PROFILE_FILE}"))
+    return {folder.name: folder for folder in found}
+
+
+def load_profile(name_or_path: str | Path, *, base: Path | None = None) -> StoredProfile:
+    """Read a bundled profile by name, or a profile folder (or its profile.json) by path.
+
+    A relative path is looked up from `base` (a scenario's folder) first, then from here.
+    Raises ProfileError where it is missing, damaged or of another schema version.
+    """
+    folder = _find(str(name_or_path), base)
+    path = folder / PROFILE_FILE
+    try:
+        raw = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise ProfileError(
+            f"cannot read {path}: {error}; expected a whole profile.json (measure or copy it again)"
+        ) from None
+    profile = _parse(raw, path)
+    for entry in profile.tables.values():
+        _check_file(folder / entry.file, entry)
+    return StoredProfile(profile, folder)
+
+
+def write_profile(
+    profile: Profile,
+    folder: Path,
+    *,
+    cost: "pd.DataFrame | None",
+    traces: "pd.DataFrame | None",
+) -> StoredProfile:
+    """Write `profile` with its tables to `folder`, replacing a profile that is there.
+
+    `profile.tables` is filled in here. Raises ProfileError, with nothing written, where a table
+    does not fit the schema or the profile.
+    """
+    folder = Path(folder)
+    if folder.exists() and not (folder / PROFILE_FILE).exists() and any(folder.iterdir()):
+        raise ProfileError(f"{folder} exists and holds no profile; choose an empty or new folder")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    work = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    try:
+        written: dict[str, TableFile] = {}
+        for name, frame in (("cost", cost), ("traces", traces)):
+            if frame is not None:
+                written[name] = _write_table(work / f"{name}.parquet", tables.to_arrow(name, frame))
+        complete = _parse(profile.model_dump(mode="json") | {"tables": _dump(written)}, folder)
+        (work / PROFILE_FILE).write_text(
+            complete.model_dump_json(indent=1, exclude_defaults=False) + "\n", encoding="utf-8"
+        )
+        stored = StoredProfile(complete, work)
+        for name in written:
+            stored._table(name)
+        work.chmod(0o755)
+        _swap_in(work, folder)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+    return load_profile(folder)
+
+
+def _swap_in(work: Path, folder: Path) -> None:
+    """Put `work` in the place of `folder`; the old one survives until the new one stands."""
+    if folder.exists():
+        old = work.with_name(f"{work.name}-old")
+        folder.rename(old)
+        work.rename(folder)
+        shutil.rmtree(old)
+    else:
+        work.rename(folder)
+
+
+def _find(name_or_path: str, base: Path | None) -> Path:
+    bundled = bundled_profiles()
+    if name_or_path in bundled:
+        return bundled[name_or_path]
+    path = Path(name_or_path)
+    candidates = [path] if path.is_absolute() or base is None else [base / path, path]
+    for candidate in candidates:
+        folder = candidate.parent if candidate.name == PROFILE_FILE else candidate
+        if (folder / PROFILE_FILE).is_file():
+            return folder
+    raise ProfileError(
+        f"no profile {name_or_path!r}: it is neither a folder with a {PROFILE_FILE} nor bundled; "
+        f"bundled are {', '.join(bundled) or 'none'}"
+    )
+
+
+def _parse(raw: Any, path: Path) -> Profile:
+    version = raw.get("schema_version") if isinstance(raw, dict) else None
+    if version != SCHEMA_VERSION:
+        raise ProfileError(
+            f"{path}: schema version {version!r}; this specplan reads version {SCHEMA_VERSION} "
+            "(measure again, or use the specplan that wrote it)"
+        )
+    try:
+        # Through JSON, so that enums and tuples are read as they are stored.
+        profile = Profile.model_validate_json(json.dumps(raw))
+    except (ValidationError, ValueError) as error:
+        raise ProfileError(f"{path}: {describe_validation_error(error)}") from None
+    _check_tables_named(profile, path)
+    return profile
+
+
+def _check_tables_named(profile: Profile, path: Path) -> None:
+    needed = set()
+    if any(record.kind == "trace" for record in profile.acceptance):
+        needed.add("traces")
+    if profile.source is Source.MEASURED:
+        needed.add("cost")
+    if missing := needed - set(profile.tables):
+        raise ProfileError(
+            f"{path}: no {sorted(missing)} table; a {profile.source.value} profile with records of "
+            f"kind {sorted({record.kind for record in profile.acceptance})} needs it"
+        )
+
+
+def _dump(entries: dict[str, TableFile]) -> dict[str, Any]:
+    return {name: entry.model_dump(mode="json") for name, entry in entries.items()}
+
+
+def _write_table(path: Path, table: pa.Table) -> TableFile:
+    pq.write_table(table, path, compression="zstd", compression_level=19, use_dictionary=True)
+    return TableFile(file=path.name, rows=max(table.num_rows, 1), sha256=_sha256(path))
+
+
+def _check_file(path: Path, entry: TableFile) -> None:
+    if not path.is_file():
+        raise ProfileError(f"{path} is missing; the profile names it with {entry.rows} rows")
+    found = _sha256(path)
+    if found != entry.sha256:
+        raise ProfileError(
+            f"{path} has sha256 {found[:12]}…, the profile expects {entry.sha256[:12]}…: the file "
+            "is truncated or was changed; copy or measure the profile again"
+        )
+
+
+def _read_table(path: Path, entry: TableFile) -> pa.Table:
+    _check_file(path, entry)
+    try:
+        table = pq.read_table(path)
+    except (OSError, pa.ArrowInvalid) as error:
+        raise ProfileError(f"cannot read {path}: {error}; expected a Parquet table") from None
+    if table.num_rows != entry.rows:
+        raise ProfileError(
+            f"{path} holds {table.num_rows} rows, the profile expects {entry.rows}; a trace or "
+            "cost table must not be empty or cut"
+        )
+    return table
+
+
+def _sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()

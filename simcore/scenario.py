@@ -1,0 +1,192 @@
+"""A scenario: the workload, the deployment and the speculation that one simulation runs.
+
+Read from YAML (`load_scenario`) or built in Python; every field has its unit in its name and its
+definition in docs/glossary.md. The profile that it names supplies the measured numbers.
+"""
+
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+import yaml
+from pydantic import Field, ValidationError, model_validator
+
+from simcore.errors import ScenarioError
+from simcore.profile.schema import Contract, Frozen, Sampling
+from simcore.validation import describe_validation_error
+
+# --- workload: who asks ------------------------------------------------------------------------
+
+
+class PoissonArrivals(Frozen):
+    """Independent arrivals: exponential gaps of mean 1 / rate."""
+
+    kind: Literal["poisson"] = "poisson"
+    rate_per_s: float = Field(gt=0.0, description="of the whole service")
+
+
+class BatchArrivals(Frozen):
+    """Every request arrives at time 0: an offline batch."""
+
+    kind: Literal["batch"]
+
+
+class LognormalTokens(Frozen):
+    """Token counts, lognormal with this mean and coefficient of variation, rounded, clipped."""
+
+    mean_tokens: float = Field(ge=1.0)
+    cv: float = Field(ge=0.0, le=10.0, description="standard deviation / mean")
+    max_tokens: int = Field(ge=1)
+
+    @model_validator(mode="after")
+    def _check_limit(self) -> Self:
+        if self.max_tokens < self.mean_tokens:
+            raise ValueError(
+                f"max_tokens {self.max_tokens} is below mean_tokens {self.mean_tokens}; raise it"
+            )
+        return self
+
+
+class LognormalLengths(Frozen):
+    """Prompt and output lengths drawn apart from each other."""
+
+    kind: Literal["lognormal"] = "lognormal"
+    prompt: LognormalTokens
+    output: LognormalTokens
+
+
+class RecordedLengths(Frozen):
+    """Prompt length, output length and acceptance trace of one recorded request together."""
+
+    kind: Literal["recorded"]
+
+
+class Workload(Frozen):
+    """What the service is asked for."""
+
+    arrivals: Annotated[PoissonArrivals | BatchArrivals, Field(discriminator="kind")]
+    lengths: Annotated[LognormalLengths | RecordedLengths, Field(discriminator="kind")]
+    domains: dict[str, float] = Field(
+        default_factory=dict, description="domain -> weight; empty: every domain alike"
+    )
+    num_requests: int = Field(2000, ge=1, le=10_000_000)
+
+    @model_validator(mode="after")
+    def _check_weights(self) -> Self:
+        if any(weight <= 0.0 for weight in self.domains.values()):
+            raise ValueError(f"domains {self.domains}; expected weights above 0")
+        return self
+
+
+# --- deployment: what serves -------------------------------------------------------------------
+
+
+class Deployment(Frozen):
+    """Replicas of one engine and their limits; names are vLLM's."""
+
+    replicas: int = Field(1, ge=1, le=1024)
+    block_size: int = Field(16, ge=1, description="tokens of one KV block")
+    max_num_seqs: int = Field(64, ge=1, description="running requests of one replica")
+    max_num_batched_tokens: int = Field(8192, ge=1, description="tokens of one step")
+    memory_utilization: float = Field(0.9, gt=0.0, le=1.0)
+    kv_cache_tokens: int | None = Field(
+        None, ge=1, description="KV room of one replica; default: what memory leaves"
+    )
+
+
+# --- speculation and objective -----------------------------------------------------------------
+
+
+class Speculation(Frozen):
+    """Chain speculation of fixed draft length; 0 is off."""
+
+    proposer: str | None = Field(None, description="a proposer of the profile; null: off")
+    num_speculative_tokens: int = Field(0, ge=0, le=64)
+    acceptance: Literal["auto", "trace", "positional"] = Field(
+        "auto",
+        description="replay of recorded requests, or survival by position; auto: the best held",
+    )
+
+    @model_validator(mode="after")
+    def _check_proposer(self) -> Self:
+        if self.num_speculative_tokens > 0 and self.proposer is None:
+            raise ValueError(
+                f"num_speculative_tokens is {self.num_speculative_tokens} but no proposer is named"
+            )
+        return self
+
+
+class SLO(Frozen):
+    """What a request must meet to count as goodput; an absent limit is not checked."""
+
+    ttft_s: float | None = Field(None, gt=0.0)
+    tpot_s: float | None = Field(None, gt=0.0)
+    e2e_s: float | None = Field(None, gt=0.0)
+
+
+class Scenario(Frozen):
+    """Everything that one simulation needs beside the profile's numbers."""
+
+    schema_version: Literal[1] = 1
+    name: str = Field("unnamed", min_length=1, max_length=120)
+    profile: str = Field(description="a bundled profile's name, or a folder")
+    target: str | None = Field(None, description="refuse a profile of another target model")
+    contract: Contract
+    sampling: Sampling = Sampling()
+    workload: Workload
+    deployment: Deployment = Deployment()
+    speculation: Speculation = Speculation()
+    slo: SLO = SLO()
+    warmup_fraction: float = Field(
+        0.1, ge=0.0, lt=1.0, description="first requests that no metric counts"
+    )
+    allow_mismatch: bool = Field(
+        False, description="go on where the profile was measured under something else; shown"
+    )
+    seed: int = Field(0, ge=0, lt=2**63)
+
+    @model_validator(mode="after")
+    def _check_contract(self) -> Self:
+        greedy = self.sampling.temperature == 0.0
+        if greedy != (self.contract is Contract.GREEDY_EQUALITY):
+            raise ValueError(
+                f"contract {self.contract.value!r} with temperature {self.sampling.temperature}; "
+                "expected greedy_equality at temperature 0 and exact_sampling above"
+            )
+        return self
+
+    def with_(self, **changes: Any) -> "Scenario":
+        """A validated copy; keys may be dotted: `with_(**{"workload.num_requests": 10})`."""
+        raw = self.model_dump(mode="json")
+        for dotted, value in changes.items():
+            *path, last = dotted.split(".")
+            section = raw
+            for part in path:
+                section = section[part]
+            section[last] = value
+        return parse_scenario(raw, "the changed scenario")
+
+
+def parse_scenario(raw: object, origin: str) -> Scenario:
+    """Validate; ScenarioError in one sentence where it fails."""
+    if not isinstance(raw, dict):
+        raise ScenarioError(f"{origin}: got {type(raw).__name__}; expected a mapping of sections")
+    try:
+        return Scenario.model_validate(raw)
+    except ValidationError as error:
+        raise ScenarioError(f"{origin}: {describe_validation_error(error)}") from None
+
+
+def load_scenario(path: Path) -> Scenario:
+    """Read a scenario from YAML (or JSON, which is YAML). Raises ScenarioError."""
+    try:
+        raw = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ScenarioError(
+            f"cannot read {path}: {' '.join(str(error).split())}; expected a scenario in YAML"
+        ) from None
+    return parse_scenario(raw, str(path))
+
+
+def dump_scenario(scenario: Scenario) -> str:
+    """The scenario as YAML that `load_scenario` reads back equal."""
+    return yaml.safe_dump(scenario.model_dump(mode="json"), sort_keys=False, allow_unicode=True)

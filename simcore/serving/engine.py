@@ -1,0 +1,284 @@
+"""The step kernel: begin a step, commit it, or run many up to the next outside event.
+
+    begin   schedule, reserve, propose, price the step -> it will end at step_end_s
+    commit  apply what was accepted, emit, give blocks back, finish requests
+
+`run_until` repeats the two by itself for all replicas. At one moment commits come first, then
+arrivals, then the steps that begin; the one-step-at-a-time mode (service.py) keeps this order.
+"""
+
+import math
+
+from simcore.acceptance.model import draw_cycle, next_trace
+from simcore.compiled import compiled
+from simcore.cost.price import StepShape, price_step
+from simcore.serving.ledger import release_to
+from simcore.serving.scheduler import enqueue, schedule
+from simcore.serving.state import (
+    DECODING,
+    FINISHED,
+    GAP_BIN_RATIO,
+    GAP_MIN_S,
+    NUM_GAP_BINS,
+    PREFILLING,
+    State,
+)
+
+# Why run_until came back.
+ALL_ENDED, TIME_REACHED, RECORDS_FULL = range(3)
+
+LOG_GAP_BIN_RATIO = math.log(GAP_BIN_RATIO)
+
+
+@compiled
+def route(state: State, request: int) -> int:
+    """The replica of an arriving request: round robin."""
+    index = int(state.cursor.next_replica[0])
+    state.cursor.next_replica[0] = (index + 1) % len(state.replicas)
+    return index
+
+
+@compiled
+def arrive(state: State) -> None:
+    """The next request in order of arrival comes in."""
+    request = int(state.cursor.next_arrival[0])
+    state.cursor.next_arrival[0] += 1
+    enqueue(state, route(state, request), request)
+
+
+@compiled
+def has_work(state: State, index: int) -> bool:
+    """Whether an idle replica could begin a step."""
+    replica = state.replicas[index]
+    return bool(replica.num_running > 0 or replica.num_waiting > 0)
+
+
+@compiled
+def begin(state: State, index: int, now_s: float) -> None:
+    """Begin a step: afterwards the replica is busy until step_end_s, or idle if nothing ran."""
+    replica = state.replicas[index]
+    preempted = schedule(state, index, now_s)
+    if replica.num_running == 0:
+        return
+    step = state.steps[state.cursor.num_steps[0]]
+    replica.step_row = state.cursor.num_steps[0]
+    state.cursor.num_steps[0] += 1
+    step.replica = index
+    step.begin_s = now_s
+    step.num_running = replica.num_running
+    step.num_waiting = replica.num_waiting
+    step.used_blocks = replica.total_blocks - replica.free_blocks
+    step.num_preemptions = preempted
+    shape = _propose(state, index)
+    _price(state, index, shape)
+    replica.is_busy = 1
+    replica.step_end_s = step.end_s
+
+
+@compiled
+def _propose(state: State, index: int) -> StepShape:
+    """Draw every decoding request's cycle and add up what the step holds."""
+    step = state.steps[state.replicas[index].step_row]
+    num_requests, num_decoding, gamma, proposed = 0, 0, 0, 0
+    query, prefill, planned, plain_context, verify_context, longest = 0, 0, 0, 0, 0, 0
+    for position in range(state.replicas[index].num_running):
+        request = state.running[index, position]
+        row = state.requests[request]
+        if row.step_tokens == 0:
+            continue
+        num_requests += 1
+        longest = max(longest, row.committed_tokens)
+        if row.state == PREFILLING:
+            prefill += row.step_tokens
+            verify_context += row.committed_tokens
+            continue
+        num_decoding += 1
+        _draw(state, int(request))
+        row.step_tokens = 1 + row.step_proposed
+        gamma = max(gamma, row.step_gamma)
+        planned += row.step_gamma
+        proposed += row.step_proposed
+        query += row.step_tokens
+        if row.step_proposed == 0:
+            plain_context += row.committed_tokens
+        else:
+            verify_context += row.committed_tokens
+    step.num_decoding = num_decoding
+    step.gamma = gamma
+    step.query_tokens = query
+    step.prefill_tokens = prefill
+    step.planned_tokens = planned
+    step.proposed_tokens = proposed
+    step.accepted_tokens = 0
+    step.emitted_tokens = 0
+    step.context_tokens = plain_context + verify_context
+    law = state.law
+    step.is_extrapolated = int(
+        num_requests > law.max_batch_size
+        or longest > law.max_context_tokens
+        or query + prefill > law.max_step_tokens
+    )
+    return StepShape(
+        float(num_requests),
+        float(num_decoding),
+        float(gamma),
+        float(proposed),
+        float(query + prefill),
+        float(plain_context),
+        float(verify_context),
+    )
+
+
+@compiled
+def _draw(state: State, request: int) -> None:
+    """The cycle of one decoding request: proposed and accepted drafts."""
+    row = state.requests[request]
+    position = int(row.emitted_tokens)
+    tables = state.cycles
+    trace_row = 0
+    if tables.is_trace and row.step_gamma > 0:
+        while position - row.segment_start >= tables.output_tokens[row.trace]:
+            row.segment_start += tables.output_tokens[row.trace]
+            row.segment += 1
+            row.trace = next_trace(tables, state.seed, request, int(row.segment), int(row.trace))
+        trace_row = int(tables.offset[row.trace] + position - row.segment_start)
+    proposed, accepted = draw_cycle(
+        tables, state.seed, request, int(row.domain), position, trace_row, int(row.step_gamma)
+    )
+    row.step_proposed = proposed
+    row.step_accepted = accepted
+
+
+@compiled
+def _price(state: State, index: int, shape: StepShape) -> None:
+    step = state.steps[state.replicas[index].step_row]
+    propose_s, target_s, reconcile_s, overhead_s = price_step(state.law, shape)
+    step.propose_s = propose_s
+    step.target_s = target_s
+    step.reconcile_s = reconcile_s
+    step.overhead_s = overhead_s
+    step.end_s = step.begin_s + propose_s + target_s + reconcile_s + overhead_s
+
+
+@compiled
+def commit(state: State, index: int) -> None:
+    """End the step under way: emit, commit KV, release the rest, finish requests."""
+    replica = state.replicas[index]
+    step = state.steps[replica.step_row]
+    end_s = step.end_s
+    kept = 0
+    known_gap_s, known_bin = -1.0, 0
+    for position in range(replica.num_running):
+        request = state.running[index, position]
+        row = state.requests[request]
+        if row.state == PREFILLING:
+            _commit_prefill(state, int(request), end_s)
+            step.emitted_tokens += int(row.first_token_s == end_s)
+        else:
+            gap_s = end_s - row.last_emission_s
+            if gap_s != known_gap_s:
+                known_gap_s, known_bin = gap_s, _gap_bin(gap_s)
+            state.gap_counts[known_bin] += 1
+            row.max_gap_s = max(row.max_gap_s, gap_s)
+            step.accepted_tokens += row.step_accepted
+            step.emitted_tokens += _commit_cycle(state, int(request), end_s)
+        row.step_tokens = 0
+        if row.emitted_tokens == row.output_tokens:
+            release_to(state, index, request, 0)
+            row.state = FINISHED
+            row.finish_s = end_s
+            state.cursor.num_ended[0] += 1
+        else:
+            release_to(state, index, request, row.committed_tokens)
+            state.running[index, kept] = request
+            kept += 1
+    replica.num_running = kept
+    replica.is_busy = 0
+    replica.step_end_s = math.inf
+
+
+@compiled
+def _commit_prefill(state: State, request: int, end_s: float) -> None:
+    """A chunk's KV is committed; the last chunk of a new request emits its first token.
+
+    A recomputed request emits nothing here: its last token is the root of its next cycle.
+    """
+    row = state.requests[request]
+    row.committed_tokens += row.step_tokens
+    row.prefill_left_tokens -= row.step_tokens
+    if row.prefill_left_tokens == 0:
+        row.state = DECODING
+        if row.emitted_tokens == 0:
+            row.emitted_tokens = 1
+            row.first_token_s = end_s
+            row.last_emission_s = end_s
+
+
+@compiled
+def _commit_cycle(state: State, request: int, end_s: float) -> int:
+    """Account for one cycle; returns the tokens emitted after the cut at the output's end."""
+    row = state.requests[request]
+    remaining = row.output_tokens - row.emitted_tokens
+    accepted = min(row.step_accepted, remaining)
+    emitted = min(row.step_accepted + 1, remaining)
+    row.num_cycles += 1
+    row.planned_tokens += row.step_gamma
+    row.proposed_tokens += row.step_proposed
+    row.accepted_tokens += accepted
+    row.cut_tokens += row.step_accepted + 1 - emitted
+    if emitted > accepted:
+        if row.step_accepted == row.step_proposed:
+            row.bonus_tokens += 1
+        else:
+            row.corrected_tokens += 1
+    if row.segment > 0:
+        row.stitched_tokens += emitted
+    row.emitted_tokens += emitted
+    row.committed_tokens += emitted
+    row.last_emission_s = end_s
+    return int(emitted)
+
+
+@compiled
+def _gap_bin(gap_s: float) -> int:
+    if gap_s <= GAP_MIN_S:
+        return 0
+    return min(NUM_GAP_BINS - 1, int(math.log(gap_s / GAP_MIN_S) / LOG_GAP_BIN_RATIO))
+
+
+@compiled
+def run_until(state: State, limit_s: float) -> int:
+    """Run every replica through all events up to and including `limit_s`.
+
+    Returns ALL_ENDED, TIME_REACHED, or RECORDS_FULL when the step records need more room.
+    """
+    while True:
+        if state.cursor.num_steps[0] + len(state.replicas) > len(state.steps):
+            return RECORDS_FULL
+        now_s = _next_event_s(state)
+        if math.isinf(now_s):
+            return ALL_ENDED
+        if now_s > limit_s:
+            return TIME_REACHED
+        for index in range(len(state.replicas)):
+            if state.replicas[index].step_end_s == now_s:
+                commit(state, index)
+        while _next_arrival_s(state) <= now_s:
+            arrive(state)
+        for index in range(len(state.replicas)):
+            if state.replicas[index].is_busy == 0 and has_work(state, index):
+                begin(state, index, now_s)
+
+
+@compiled
+def _next_arrival_s(state: State) -> float:
+    arrival = state.cursor.next_arrival[0]
+    return float(state.requests[arrival].arrival_s) if arrival < len(state.requests) else math.inf
+
+
+@compiled
+def _next_event_s(state: State) -> float:
+    now_s = _next_arrival_s(state)
+    for index in range(len(state.replicas)):
+        now_s = min(now_s, state.replicas[index].step_end_s)
+    return now_s

@@ -1,0 +1,131 @@
+"""The service in time: SimPy owns the clock and the outside world, the kernel owns the engine.
+
+`run` lets the kernel do many steps by itself, up to the next outside event; `run_stepwise` makes
+every begin, commit and arrival a SimPy event, as a real engine or a policy in Python needs it.
+Both give the same records.
+"""
+
+import heapq
+from collections.abc import Callable, Generator
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+import simpy
+
+from simcore.serving.engine import RECORDS_FULL, arrive, begin, commit, has_work, run_until
+from simcore.serving.state import STEP_DTYPE, Records, State
+
+STEPS_PER_CHUNK = 50_000
+
+Progress = Callable[[int, int], None]  # (requests ended, requests in all)
+
+
+class Priority(IntEnum):
+    """Order of events at one moment."""
+
+    COMMIT = 0  # a step's tokens and blocks are there before anything else looks
+    ARRIVAL = 2  # 1 is kept for cancellations
+    BEGIN = 3  # a step that begins sees everyone who has arrived by then
+
+
+class Clock(simpy.Environment):
+    """SimPy's environment with events at absolute times.
+
+    SimPy schedules after a delay; now + (t - now) may differ from t in the last bit, and the
+    order of simultaneous events would hang on rounding.
+    """
+
+    def at(self, time_s: float, priority: Priority) -> simpy.Event:
+        """An event that happens at `time_s`, in the order of its priority."""
+        event = simpy.Event(self)
+        event._ok = True
+        event._value = None
+        entry: Any = (time_s, priority, next(self._eid), event)
+        heapq.heappush(self._queue, entry)
+        return event
+
+
+class Service:
+    """One simulated service: replicas, their requests, and the records they leave."""
+
+    def __init__(self, state: State, progress: Progress | None = None) -> None:
+        self._clock = Clock()
+        self._state = state
+        self._progress = progress
+        self._chunks: list[Records] = []
+
+    def run(self) -> Records:
+        """Run to the end in the bulk kernel; returns the step records in order of time."""
+        self._clock.process(self._bulk())
+        self._clock.run()
+        return self._take_steps()
+
+    def run_stepwise(self) -> Records:
+        """Run to the end one event at a time; returns the same records as `run`."""
+        self._wake = [self._clock.event() for _ in self._state.replicas]
+        self._clock.process(self._arrivals())
+        for index in range(len(self._state.replicas)):
+            self._clock.process(self._replica(index))
+        self._clock.run()
+        return self._take_steps()
+
+    def _bulk(self) -> Generator[simpy.Event, None, None]:
+        while True:
+            # The kernel may run until something outside happens; alone, until the end.
+            status = run_until(self._state, self._clock.peek())
+            self._report()
+            if status != RECORDS_FULL:
+                return
+            self._flush_steps()
+            yield self._clock.at(self._clock.now, Priority.BEGIN)
+
+    def _arrivals(self) -> Generator[simpy.Event, None, None]:
+        for arrival_s in self._state.requests["arrival_s"]:
+            yield self._clock.at(float(arrival_s), Priority.ARRIVAL)
+            index = int(self._state.cursor.next_replica[0])
+            arrive(self._state)
+            if not self._wake[index].triggered:
+                self._wake[index].succeed()
+
+    def _replica(self, index: int) -> Generator[simpy.Event, None, None]:
+        replica = self._state.replicas[index]
+        while True:
+            if not has_work(self._state, index):
+                self._wake[index] = self._clock.event()
+                yield self._wake[index]
+            yield self._clock.at(self._clock.now, Priority.BEGIN)
+            if self._state.cursor.num_steps[0] == len(self._state.steps):
+                self._flush_steps()
+            begin(self._state, index, self._clock.now)
+            while replica["is_busy"]:
+                yield self._clock.at(float(replica["step_end_s"]), Priority.COMMIT)
+                commit(self._state, index)
+            self._report()
+
+    def _report(self) -> None:
+        if self._progress is not None:
+            self._progress(int(self._state.cursor.num_ended[0]), len(self._state.requests))
+
+    def _flush_steps(self) -> None:
+        """Move finished step records out; those of steps under way stay, at the front."""
+        state = self._state
+        count = int(state.cursor.num_steps[0])
+        busy = np.flatnonzero(state.replicas["is_busy"])
+        open_rows = state.replicas["step_row"][busy]
+        finished = np.ones(count, dtype=bool)
+        finished[open_rows] = False
+        self._chunks.append(state.steps[:count][finished])
+        state.steps[: len(busy)] = state.steps[open_rows]
+        state.replicas["step_row"][busy] = np.arange(len(busy))
+        state.cursor.num_steps[0] = len(busy)
+
+    def _take_steps(self) -> Records:
+        self._flush_steps()
+        steps = np.concatenate(self._chunks)
+        return steps[np.lexsort((steps["replica"], steps["begin_s"]))]
+
+
+def new_step_records(num_replicas: int) -> Records:
+    """Room for the records of one chunk of steps."""
+    return np.zeros(STEPS_PER_CHUNK + 2 * num_replicas, dtype=STEP_DTYPE)

@@ -1,0 +1,208 @@
+"""simulate(scenario): from a scenario and its profile to request and step records."""
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from simcore.acceptance.model import AcceptanceModel
+from simcore.acceptance.trace import TraceSet
+from simcore.cost.price import law_tables
+from simcore.errors import ScenarioError
+from simcore.matching import acceptance_model, load_traces, matching_records, mismatches
+from simcore.profile.store import StoredProfile, load_profile
+from simcore.scenario import Scenario, dump_scenario
+from simcore.serving.memory import KVBudget, kv_budget
+from simcore.serving.service import Progress, Service, new_step_records
+from simcore.serving.state import (
+    NONE,
+    NUM_GAP_BINS,
+    PENDING,
+    REQUEST_DTYPE,
+    STATE_NAMES,
+    Limits,
+    Records,
+    State,
+    new_cursor,
+    new_replicas,
+)
+from simcore.version import specplan_version
+from simcore.workload.sampling import IntArray, RequestBatch, sample_requests
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class SimulationResult:
+    """What a run left behind, and where every number of it comes from."""
+
+    scenario: Scenario
+    stored: StoredProfile
+    model: AcceptanceModel
+    budget: KVBudget
+    request_records: Records  # REQUEST_DTYPE, in order of arrival
+    step_records: Records  # STEP_DTYPE, in order of begin
+    replica_records: Records
+    gap_counts: IntArray  # emissions by gap, bins of state.gap_bin_edges_s()
+    mismatches: tuple[str, ...]
+
+    @cached_property
+    def requests(self) -> "pd.DataFrame":
+        """One row a request; columns are those of REQUEST_DTYPE that mean something outside."""
+        import pandas as pd  # noqa: PLC0415  kept out of the start-up of runs without frames
+
+        frame = pd.DataFrame(self.request_records).drop(columns=list(INTERNAL_COLUMNS))
+        frame["state"] = np.array(STATE_NAMES)[self.request_records["state"]]
+        frame["domain"] = np.array(self.model.domain_names)[self.request_records["domain"]]
+        frame.insert(0, "request", np.arange(len(frame)))
+        never = self.request_records["first_token_s"] < 0.0
+        frame.loc[never, ["first_token_s", "last_emission_s"]] = np.nan
+        frame.loc[self.request_records["scheduled_s"] < 0.0, "scheduled_s"] = np.nan
+        return frame
+
+    @cached_property
+    def steps(self) -> "pd.DataFrame":
+        """One row an engine step."""
+        import pandas as pd  # noqa: PLC0415
+
+        return pd.DataFrame(self.step_records)
+
+    @property
+    def origin(self) -> dict[str, Any]:
+        """What reproduces this run: versions, profile, seed, model, contract."""
+        return origin(self.scenario, self.stored) | {
+            "acceptance_model": self.model.name,
+            "mismatches": list(self.mismatches),
+        }
+
+
+INTERNAL_COLUMNS = (
+    "held_blocks",
+    "prefill_left_tokens",
+    "committed_tokens",
+    "segment_start",
+    "segment",
+    "step_tokens",
+    "step_gamma",
+    "step_proposed",
+    "step_accepted",
+    "next_waiting",
+)
+
+
+def origin(scenario: Scenario, stored: StoredProfile) -> dict[str, Any]:
+    """Version, profile, scenario and seed that a result carries."""
+    return {
+        "specplan_version": specplan_version(),
+        "profile": stored.profile.name,
+        "profile_source": stored.profile.source.value,
+        "profile_sha256": stored.content_hash,
+        "scenario": scenario.name,
+        "scenario_sha256": hashlib.sha256(dump_scenario(scenario).encode()).hexdigest(),
+        "contract": scenario.contract.value,
+        "sampling": scenario.sampling.model_dump(),
+        "seed": scenario.seed,
+    }
+
+
+@dataclass(frozen=True)
+class Variation:
+    """How one replication departs from the scenario, to carry the profile's own uncertainty."""
+
+    pools: list[IntArray] | None = None  # recorded requests to draw from, per domain
+    speculative_cost_factor: float = 1.0
+
+
+def simulate(
+    scenario: Scenario,
+    *,
+    stored: StoredProfile | None = None,
+    base: Path | None = None,
+    traces: TraceSet | None = None,
+    variation: Variation | None = None,
+    progress: Progress | None = None,
+    stepwise: bool = False,
+) -> SimulationResult:
+    """Run one scenario to the end of its last request.
+
+    `stored` and `traces` avoid reading the profile again; `base` is the folder that the
+    scenario's profile path is relative to. `stepwise` runs one event at a time, with the same
+    records. Raises ScenarioError, ProfileError or InfeasibleError before anything runs.
+    """
+    stored = stored or load_profile(scenario.profile, base=base)
+    found = mismatches(stored, scenario)
+    variation = variation or Variation()
+    speculation = scenario.speculation
+    gamma = speculation.num_speculative_tokens
+    reference = speculation.proposer or next(iter(stored.profile.proposers))
+    if traces is None:
+        traces = load_traces(stored, matching_records(stored, scenario, reference))
+    model = acceptance_model(stored, scenario, reference, gamma, traces=traces)
+    _check_limits(scenario)
+    loaded = speculation.proposer if gamma > 0 else None
+    budget = kv_budget(stored.profile, scenario.deployment, loaded)
+    batch = sample_requests(
+        scenario.workload, model.domain_names, model.traces, scenario.seed, pools=variation.pools
+    )
+    state = State(
+        requests=_request_records(batch),
+        replicas=new_replicas(scenario.deployment.replicas, budget.total_blocks),
+        running=np.zeros(
+            (scenario.deployment.replicas, scenario.deployment.max_num_seqs), dtype=np.int64
+        ),
+        steps=new_step_records(scenario.deployment.replicas),
+        gap_counts=np.zeros(NUM_GAP_BINS, dtype=np.int64),
+        cursor=new_cursor(),
+        limits=Limits(
+            block_size=scenario.deployment.block_size,
+            max_num_seqs=scenario.deployment.max_num_seqs,
+            max_num_batched_tokens=scenario.deployment.max_num_batched_tokens,
+            gamma=gamma,
+        ),
+        law=law_tables(
+            stored.profile.cost, loaded, speculative_factor=variation.speculative_cost_factor
+        ),
+        cycles=model.tables,
+        seed=np.uint64(scenario.seed),
+    )
+    service = Service(state, progress)
+    steps = service.run_stepwise() if stepwise else service.run()
+    return SimulationResult(
+        scenario=scenario,
+        stored=stored,
+        model=model,
+        budget=budget,
+        request_records=state.requests,
+        step_records=steps,
+        replica_records=state.replicas,
+        gap_counts=state.gap_counts,
+        mismatches=found,
+    )
+
+
+def _check_limits(scenario: Scenario) -> None:
+    deployment = scenario.deployment
+    widest = deployment.max_num_seqs * (1 + scenario.speculation.num_speculative_tokens)
+    if widest > deployment.max_num_batched_tokens:
+        raise ScenarioError(
+            f"max_num_seqs {deployment.max_num_seqs} x (1 + "
+            f"{scenario.speculation.num_speculative_tokens} drafts) = {widest} tokens a step, but "
+            f"max_num_batched_tokens is {deployment.max_num_batched_tokens}; raise it, or lower "
+            "max_num_seqs or num_speculative_tokens"
+        )
+
+
+def _request_records(batch: RequestBatch) -> Records:
+    requests = np.zeros(len(batch.arrival_s), dtype=REQUEST_DTYPE)
+    for name in ("arrival_s", "prompt_tokens", "output_tokens", "domain", "trace"):
+        requests[name] = getattr(batch, name)
+    for name in ("scheduled_s", "first_token_s", "last_emission_s", "finish_s"):
+        requests[name] = -1.0
+    requests["state"] = PENDING
+    requests["replica"] = NONE
+    requests["next_waiting"] = NONE
+    return requests

@@ -1,0 +1,161 @@
+"""Everything a running service knows, as plain arrays that compiled code can touch.
+
+Structured arrays are rows of named numbers: `requests[i].emitted_tokens` reads the same in
+compiled code as in Python, and a column becomes a data frame column as it is.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simcore.acceptance.model import CycleTables
+from simcore.cost.price import LawTables
+
+Records = Any  # a numpy structured array; numpy's types do not know its fields
+
+# States of a request. Legal changes: docs/invariants.md, law 2.
+PENDING, WAITING, PREFILLING, DECODING, FINISHED, REJECTED, FAILED = range(7)
+STATE_NAMES = ("pending", "waiting", "prefilling", "decoding", "finished", "rejected", "failed")
+
+NONE = -1  # no request, at the ends of the waiting list
+
+REQUEST_DTYPE = np.dtype(
+    [
+        ("arrival_s", "f8"),
+        ("scheduled_s", "f8"),
+        ("first_token_s", "f8"),
+        ("finish_s", "f8"),
+        ("last_emission_s", "f8"),
+        ("max_gap_s", "f8"),
+        ("prompt_tokens", "i8"),
+        ("output_tokens", "i8"),
+        ("emitted_tokens", "i8"),
+        ("domain", "i8"),
+        ("replica", "i8"),
+        ("state", "i8"),
+        ("num_cycles", "i8"),
+        ("planned_tokens", "i8"),
+        ("proposed_tokens", "i8"),
+        ("accepted_tokens", "i8"),
+        ("corrected_tokens", "i8"),
+        ("bonus_tokens", "i8"),
+        ("cut_tokens", "i8"),
+        ("stitched_tokens", "i8"),
+        ("num_preemptions", "i8"),
+        # KV of the target: tokens computed, blocks held, prefill still to do
+        ("committed_tokens", "i8"),
+        ("held_blocks", "i8"),
+        ("prefill_left_tokens", "i8"),
+        # replay: the recorded request in use, where it began, how many came before
+        ("trace", "i8"),
+        ("segment_start", "i8"),
+        ("segment", "i8"),
+        # the step under way
+        ("step_tokens", "i8"),
+        ("step_gamma", "i8"),
+        ("step_proposed", "i8"),
+        ("step_accepted", "i8"),
+        ("next_waiting", "i8"),
+    ]
+)
+
+REPLICA_DTYPE = np.dtype(
+    [
+        ("total_blocks", "i8"),
+        ("free_blocks", "i8"),
+        ("peak_used_blocks", "i8"),
+        ("num_running", "i8"),
+        ("num_waiting", "i8"),
+        ("waiting_head", "i8"),
+        ("waiting_tail", "i8"),
+        ("is_busy", "i8"),
+        ("step_row", "i8"),
+        ("step_end_s", "f8"),
+    ]
+)
+
+STEP_DTYPE = np.dtype(
+    [
+        ("replica", "i8"),
+        ("begin_s", "f8"),
+        ("end_s", "f8"),
+        ("propose_s", "f8"),
+        ("target_s", "f8"),
+        ("reconcile_s", "f8"),
+        ("overhead_s", "f8"),
+        ("num_running", "i8"),
+        ("num_waiting", "i8"),
+        ("num_decoding", "i8"),
+        ("gamma", "i8"),
+        ("query_tokens", "i8"),
+        ("prefill_tokens", "i8"),
+        ("planned_tokens", "i8"),
+        ("proposed_tokens", "i8"),
+        ("accepted_tokens", "i8"),
+        ("emitted_tokens", "i8"),
+        ("context_tokens", "i8"),
+        ("used_blocks", "i8"),
+        ("num_preemptions", "i8"),
+        ("is_extrapolated", "i8"),
+    ]
+)
+
+# Gaps between emissions are counted in bins 1 % wide, from 1 µs to 10,000 s.
+GAP_MIN_S = 1e-6
+GAP_BIN_RATIO = 1.01
+NUM_GAP_BINS = 2316
+
+
+class Limits(NamedTuple):
+    """The deployment's limits and the draft length in force."""
+
+    block_size: int
+    max_num_seqs: int
+    max_num_batched_tokens: int
+    gamma: int
+
+
+class Cursor(NamedTuple):
+    """Where the run stands; one-element arrays, so that compiled code can move them."""
+
+    num_steps: NDArray[np.int64]
+    next_arrival: NDArray[np.int64]
+    next_replica: NDArray[np.int64]
+    num_ended: NDArray[np.int64]
+
+
+class State(NamedTuple):
+    """One service: its requests in order of arrival, its replicas, its records."""
+
+    requests: Records  # [num_requests]
+    replicas: Records  # [num_replicas]
+    running: NDArray[np.int64]  # [num_replicas, max_num_seqs] in order of admission
+    steps: Records  # [capacity]
+    gap_counts: NDArray[np.int64]  # [NUM_GAP_BINS] emissions by gap since the one before
+    cursor: Cursor
+    limits: Limits
+    law: LawTables
+    cycles: CycleTables
+    seed: np.uint64
+
+
+def new_replicas(num_replicas: int, total_blocks: int) -> Records:
+    """Idle replicas with every KV block free."""
+    replicas = np.zeros(num_replicas, dtype=REPLICA_DTYPE)
+    replicas["total_blocks"] = total_blocks
+    replicas["free_blocks"] = total_blocks
+    replicas["waiting_head"] = NONE
+    replicas["waiting_tail"] = NONE
+    replicas["step_end_s"] = np.inf
+    return replicas
+
+
+def new_cursor() -> Cursor:
+    """A run that has not begun."""
+    return Cursor(*(np.zeros(1, dtype=np.int64) for _ in Cursor._fields))
+
+
+def gap_bin_edges_s() -> NDArray[np.float64]:
+    """Lower edges of the gap bins [NUM_GAP_BINS + 1]."""
+    return np.asarray(GAP_MIN_S * GAP_BIN_RATIO ** np.arange(NUM_GAP_BINS + 1))
