@@ -1,0 +1,63 @@
+"""The tiny pair, trained once a session on one thread, and small helpers around it."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from calibration.models import LanguageModel
+    from calibration.tiny import TinyPair
+
+QUESTIONS = (
+    "Who sold the red lamp at the tower?",
+    "List what Ada saw at the market.",
+    "Who painted the blue boat at the harbour?",
+    "List what Chen saw at the library.",
+)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_torch_thread() -> None:
+    torch = pytest.importorskip(
+        "torch", reason="torch is not installed: pip install .[calibration]"
+    )
+    torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session")
+def tiny_pair(tmp_path_factory: pytest.TempPathFactory) -> "TinyPair":
+    from calibration.tiny import write_tiny_pair
+
+    return write_tiny_pair(tmp_path_factory.mktemp("tiny-pair"))
+
+
+@pytest.fixture(scope="session")
+def target(tiny_pair: "TinyPair") -> "LanguageModel":
+    from calibration.models import load_model
+
+    return load_model(tiny_pair.target, "float64", "cpu")
+
+
+@pytest.fixture(scope="session")
+def draft(tiny_pair: "TinyPair") -> "LanguageModel":
+    from calibration.models import load_model
+
+    return load_model(tiny_pair.draft, "float64", "cpu")
+
+
+@pytest.fixture(scope="session")
+def prompt_ids(target: "LanguageModel") -> list[list[int]]:
+    from calibration.prompts import Prompt, prompt_token_ids
+
+    return [prompt_token_ids(Prompt("test", text), target.tokenizer) for text in QUESTIONS]
+
+
+@pytest.fixture(scope="session")
+def prompts_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    import json
+
+    path = tmp_path_factory.mktemp("prompts") / "prompts.jsonl"
+    rows = [{"domain": text.split()[0].lower(), "prompt": text} for text in QUESTIONS]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
