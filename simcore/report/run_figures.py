@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from plotly.subplots import make_subplots
 
 from simcore.metrics.summary import request_latencies_s
-from simcore.report.style import BLUE, GREEN, ORANGE, VERMILLION, styled, vertical_line
+from simcore.report.style import BLUE, GREEN, ORANGE, VERMILLION, log_axis, styled, vertical_line
 from simcore.serving.simulation import SimulationResult
 from simcore.serving.state import FINISHED, Records
 
@@ -52,7 +52,9 @@ def latency_figure(result: SimulationResult) -> go.Figure:
             text = f"SLO: {name} {limit * scale:.4g} {unit}"
             mark = vertical_line(limit * scale, (0.0, 100.0), text, VERMILLION, "dash", text)
             figure.add_trace(mark, row=1, col=column)
-        figure.update_xaxes(type="log", title_text=titles[column - 1], row=1, col=column)
+        seen = [*values, *([] if limit is None else [limit * scale])]
+        axis = log_axis([each for each in seen if each > 0] or [1.0])
+        figure.update_xaxes(title_text=titles[column - 1], **axis, row=1, col=column)
     figure.update_yaxes(range=[0, 101])
     figure.update_yaxes(title_text="share of requests (%)", row=1, col=1)
     return styled(figure, "Latency of requests after the warm-up")

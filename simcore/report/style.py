@@ -5,6 +5,7 @@ and on a dark one; colour is never the only difference (markers, dashes and hatc
 """
 
 import html
+import math
 from collections.abc import Sequence
 
 import plotly.graph_objects as go
@@ -15,6 +16,7 @@ SERIES_COLOURS = (BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILLION)
 MARKERS = ("circle", "square", "diamond", "triangle-up", "cross", "star-triangle-down")
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 
+WIDE_DECADES = 3.0  # from here on, ticks at 1 only
 TEXT_COLOUR = "#7A7F87"  # 4 : 1 and better on white and on #0E1117
 GRID_COLOUR = "rgba(128,128,128,0.25)"
 
@@ -68,8 +70,9 @@ def styled(figure: go.Figure, title: str) -> go.Figure:
         plot_bgcolor="rgba(0,0,0,0)",
         colorway=list(SERIES_COLOURS),
         hovermode="closest",
-        legend={"orientation": "h", "yanchor": "top", "y": -0.2, "x": 0},
-        margin={"l": 64, "r": 24, "t": 64, "b": 96},
+        legend={"orientation": "h", "yanchor": "top", "y": -0.24, "x": 0},
+        modebar={"bgcolor": "rgba(0,0,0,0)", "color": GREY},
+        margin={"l": 64, "r": 24, "t": 64, "b": 104},
         height=440,
     )
     figure.update_xaxes(**axis)
@@ -89,6 +92,35 @@ def vertical_line(
         line={"color": line_colour, "dash": line_dash, "width": 2},
         hovertemplate=f"{hover}<extra></extra>",
     )
+
+
+def error_bars(
+    values: Sequence[float], lower: Sequence[float], upper: Sequence[float]
+) -> dict[str, object]:
+    """Bars of an interval around each value."""
+    return {
+        "type": "data",
+        "array": [high - value for value, high in zip(values, upper, strict=True)],
+        "arrayminus": [value - low for value, low in zip(values, lower, strict=True)],
+        "thickness": 1.5,
+        "width": 5,
+    }
+
+
+def log_axis(values: Sequence[float]) -> dict[str, object]:
+    """Settings of a log axis over `values` (above 0), with ticks at 1, 2 and 5 of each decade."""
+    low, high = math.log10(min(values)), math.log10(max(values))
+    margin = max(0.04 * (high - low), 0.02)
+    low, high = low - margin, high + margin
+    ticks = [
+        digit * 10.0**decade
+        for decade in range(math.floor(low), math.ceil(high) + 1)
+        for digit in ((1, 2, 5) if high - low < WIDE_DECADES else (1,))
+        if low <= math.log10(digit * 10.0**decade) <= high
+    ]
+    ticks = ticks if len(ticks) > 1 else [float(f"{10**each:.2g}") for each in (low, high)]
+    texts = [f"{tick:,.0f}" if tick >= 1 and tick == int(tick) else f"{tick:.3g}" for tick in ticks]
+    return {"type": "log", "range": [low, high], "tickvals": ticks, "ticktext": texts}
 
 
 def parity_line(figure: go.Figure, **where: int) -> None:

@@ -1,0 +1,38 @@
+"""Engine settings of a plan, ready to paste: a command for vLLM and one for SGLang."""
+
+from collections.abc import Mapping
+
+from simcore.planner.document import Plan
+from simcore.profile.schema import Proposer
+from simcore.report.engine import EngineSettings, choice_of, find_proposers
+from simcore.report.sglang_flags import sglang_settings
+from simcore.report.vllm_flags import vllm_settings
+
+__all__ = ["EngineSettings", "engine_settings", "shell_script"]
+
+
+def engine_settings(
+    plan: Plan, proposers: Mapping[str, Proposer] | None = None
+) -> dict[str, EngineSettings]:
+    """Settings by engine. `proposers` of the plan's profile; looked up by its name without.
+
+    Where the decision is off, the commands carry no speculative flag.
+    """
+    choice = choice_of(plan, find_proposers(plan) if proposers is None else proposers)
+    return {"vllm": vllm_settings(choice), "sglang": sglang_settings(choice)}
+
+
+def shell_script(settings: EngineSettings) -> str:
+    """The command as a script; one that must be refused says so and stops before it."""
+    lines = ["#!/usr/bin/env bash", f"# {settings.engine} {settings.version}, by specplan"]
+    lines += [f"# {_comment(note)}" for note in settings.notes]
+    lines.append("set -euo pipefail")
+    if settings.refusal is not None:
+        lines += [f"echo 'refused: {_comment(settings.refusal)}' >&2", "exit 1"]
+    return "\n".join([*lines, f"exec {settings.command}", ""])
+
+
+def _comment(text: str) -> str:
+    """One line of plain words: whatever a shell might read otherwise becomes a low line."""
+    line = " ".join(text.split())
+    return "".join(sign if sign.isalnum() or sign in " .,:;()/=+%-γ" else "_" for sign in line)
