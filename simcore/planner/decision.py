@@ -40,8 +40,8 @@ def decide(best: Candidate, edge: BreakEven) -> Decision:
     reason = f"At this load {found}: the interval holds 1, so the simpler service wins."
     if high < 1.0:
         verdict, reason = "slower", f"At this load {found}."
-    if edge.kind == "never_pays" and best.speedup.value <= 1.0:
-        verdict, reason = "never_pays", f"Even so {found}; and {edge.reason}."
+        if edge.kind == "never_pays":
+            verdict, reason = "never_pays", f"At this load {found}; and {edge.reason}."
     return Decision(
         choice="off", proposer=None, num_speculative_tokens=0, verdict=verdict, reason=reason
     )

@@ -8,6 +8,7 @@ arrivals, then the steps that begin; the one-step-at-a-time mode (service.py) ke
 """
 
 import math
+from pathlib import Path
 
 from simcore.acceptance.model import draw_cycle, next_trace
 from simcore.compiled import compiled
@@ -282,3 +283,9 @@ def _next_event_s(state: State) -> float:
     for index in range(len(state.replicas)):
         now_s = min(now_s, state.replicas[index].step_end_s)
     return now_s
+
+
+def needs_compilation() -> bool:
+    """Whether the kernel has no machine code on disk yet, so that its first use takes seconds."""
+    folder = Path(run_until.stats.cache_path)  # type: ignore[attr-defined]
+    return not any(folder.glob("engine.run_until-*.nbi"))

@@ -134,33 +134,68 @@ def simulate(
     records. Raises ScenarioError, ProfileError or InfeasibleError before anything runs.
     """
     stored = stored or load_profile(scenario.profile, base=base)
+    prepared = new_state(scenario, stored, traces=traces, variation=variation)
+    service = Service(prepared.state, progress)
+    steps = service.run_stepwise() if stepwise else service.run()
+    return SimulationResult(
+        scenario=scenario,
+        stored=stored,
+        model=prepared.model,
+        budget=prepared.budget,
+        request_records=prepared.state.requests,
+        step_records=steps,
+        replica_records=prepared.state.replicas,
+        gap_counts=prepared.state.gap_counts,
+        mismatches=prepared.mismatches,
+    )
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A service that has not begun, and what it was made from."""
+
+    state: State
+    model: AcceptanceModel
+    budget: KVBudget
+    mismatches: tuple[str, ...]
+
+
+def new_state(
+    scenario: Scenario,
+    stored: StoredProfile,
+    *,
+    traces: TraceSet | None = None,
+    variation: Variation | None = None,
+) -> Prepared:
+    """Check the scenario against its profile, draw its requests, set up its service.
+
+    With γ = 0 no proposer is loaded: its weights, KV and cost are those of plain decoding. The
+    proposer named, or the first, still says which recorded requests the workload follows.
+    """
     found = mismatches(stored, scenario)
+    _check_limits(scenario)
     variation = variation or Variation()
-    speculation = scenario.speculation
-    gamma = speculation.num_speculative_tokens
-    reference = speculation.proposer or next(iter(stored.profile.proposers))
+    deployment, gamma = scenario.deployment, scenario.speculation.num_speculative_tokens
+    reference = scenario.speculation.proposer or _first_fitting(stored, scenario)
     if traces is None:
         traces = load_traces(stored, matching_records(stored, scenario, reference))
     model = acceptance_model(stored, scenario, reference, gamma, traces=traces)
-    _check_limits(scenario)
-    loaded = speculation.proposer if gamma > 0 else None
-    budget = kv_budget(stored.profile, scenario.deployment, loaded)
+    loaded = reference if gamma > 0 else None
+    budget = kv_budget(stored.profile, deployment, loaded)
     batch = sample_requests(
         scenario.workload, model.domain_names, model.traces, scenario.seed, pools=variation.pools
     )
     state = State(
         requests=_request_records(batch),
-        replicas=new_replicas(scenario.deployment.replicas, budget.total_blocks),
-        running=np.zeros(
-            (scenario.deployment.replicas, scenario.deployment.max_num_seqs), dtype=np.int64
-        ),
-        steps=new_step_records(scenario.deployment.replicas),
+        replicas=new_replicas(deployment.replicas, budget.total_blocks),
+        running=np.zeros((deployment.replicas, deployment.max_num_seqs), dtype=np.int64),
+        steps=new_step_records(deployment.replicas),
         gap_counts=np.zeros(NUM_GAP_BINS, dtype=np.int64),
         cursor=new_cursor(),
         limits=Limits(
-            block_size=scenario.deployment.block_size,
-            max_num_seqs=scenario.deployment.max_num_seqs,
-            max_num_batched_tokens=scenario.deployment.max_num_batched_tokens,
+            block_size=deployment.block_size,
+            max_num_seqs=deployment.max_num_seqs,
+            max_num_batched_tokens=deployment.max_num_batched_tokens,
             gamma=gamma,
         ),
         law=law_tables(
@@ -169,19 +204,15 @@ def simulate(
         cycles=model.tables,
         seed=np.uint64(scenario.seed),
     )
-    service = Service(state, progress)
-    steps = service.run_stepwise() if stepwise else service.run()
-    return SimulationResult(
-        scenario=scenario,
-        stored=stored,
-        model=model,
-        budget=budget,
-        request_records=state.requests,
-        step_records=steps,
-        replica_records=state.replicas,
-        gap_counts=state.gap_counts,
-        mismatches=found,
-    )
+    return Prepared(state, model, budget, found)
+
+
+def _first_fitting(stored: StoredProfile, scenario: Scenario) -> str:
+    """The first proposer measured under the scenario's contract and sampling, else the first."""
+    for record in stored.profile.acceptance:
+        if (record.contract, record.sampling) == (scenario.contract, scenario.sampling):
+            return record.proposer
+    return next(iter(stored.profile.proposers))
 
 
 def _check_limits(scenario: Scenario) -> None:

@@ -1,0 +1,154 @@
+"""Plans, summaries and profiles as plain text for a terminal."""
+
+from typing import Any
+
+from simcore.metrics.summary import Distribution, Summary
+from simcore.planner.document import Candidate, Plan
+from simcore.profile.store import StoredProfile
+
+
+def seconds(value: float | None) -> str:
+    """A duration with three significant digits in the unit that reads best."""
+    if value is None:
+        return "–"
+    for unit, scale in (("s", 1.0), ("ms", 1e-3)):
+        if value >= scale:
+            return f"{value / scale:.3g} {unit}"
+    return f"{value / 1e-6:.3g} µs"
+
+
+def plan_text(plan: Plan) -> str:
+    """The decision, the candidates, the break-even and the caveats."""
+    decision = plan.decision
+    chosen = (
+        "off"
+        if decision.choice == "off"
+        else f"{decision.proposer}, γ = {decision.num_speculative_tokens}"
+    )
+    lines = [
+        f"Decision: {chosen}",
+        decision.reason,
+        f"Break-even: {plan.break_even.reason}.",
+        "",
+        f"Profile {plan.profile.name} ({plan.profile.source}); contract "
+        f"{plan.scenario.contract.value}, temperature {plan.scenario.sampling.temperature:g}; "
+        f"seed {plan.scenario.seed}, specplan {plan.origin['specplan_version']}",
+        "",
+        f"{'candidate':24} {'speed-up (95 %)':24} {'E2E mean':>10} {'TTFT p95':>10} "
+        f"{'TPOT p50':>10} {'tokens/cycle':>12}",
+        *(_candidate_line(each) for each in plan.candidates),
+    ]
+    if plan.not_measured:
+        missing: dict[str, list[str]] = {}
+        for each in plan.not_measured:
+            missing.setdefault(each.proposer, []).append(str(each.num_speculative_tokens))
+        for proposer, gammas in missing.items():
+            lines.append(f"not measured: {proposer} at γ = {', '.join(gammas)}")
+    lines += ["", *(f"Note: {caveat}" for caveat in plan.caveats)]
+    return "\n".join(lines).rstrip()
+
+
+def _candidate_line(each: Candidate) -> str:
+    name = "off" if each.proposer is None else f"{each.proposer} γ={each.num_speculative_tokens}"
+    low, high = each.speedup.interval
+    spread = f"{each.speedup.value:.3f} ({low:.3f} to {high:.3f})"
+    summary = each.summary
+    length = summary.tokens.mean_acceptance_length
+    return (
+        f"{name:24} {spread:24} {seconds(summary.e2e.mean_s):>10} {seconds(summary.ttft.p95_s):>10} "
+        f"{seconds(summary.tpot.p50_s):>10} {'–' if length is None else f'{length:.2f}':>12}"
+    )
+
+
+def summary_text(summary: Summary) -> str:
+    """One run: what came, what users felt, where tokens and time went."""
+    states = ", ".join(f"{count} {name}" for name, count in summary.num_requests.items() if count)
+    tokens, time, kv = summary.tokens, summary.time, summary.kv
+    rows: list[tuple[str, Distribution]] = [
+        ("TTFT", summary.ttft),
+        ("TPOT", summary.tpot),
+        ("ITL per burst", summary.itl_burst),
+        ("ITL per token", summary.itl_token),
+        ("E2E", summary.e2e),
+        ("queue", summary.queue),
+    ]
+    origin = summary.origin
+    lines = [
+        f"Scenario {origin['scenario']}, profile {origin['profile']} ({origin['profile_source']}), "
+        f"contract {origin['contract']}, acceptance {origin['acceptance_model']}, seed "
+        f"{origin['seed']}, specplan {origin['specplan_version']}",
+        f"Requests: {states}; {summary.num_counted} counted after the warm-up",
+        f"{'':14} {'mean':>10} {'p50':>10} {'p90':>10} {'p95':>10} {'p99':>10}",
+        *(f"{name:14} {_percentiles(each)}" for name, each in rows),
+        f"Throughput: {summary.request_rate_per_s:.3g} requests/s, "
+        f"{summary.output_rate_tokens_per_s:.4g} output tokens/s; goodput: {_goodput(summary)}",
+        f"Tokens: {tokens.emitted_tokens} emitted = {tokens.first_tokens} first + "
+        f"{tokens.accepted_tokens} accepted + {tokens.corrected_tokens} corrected + "
+        f"{tokens.bonus_tokens} bonus; {tokens.proposed_tokens} proposed, {tokens.cut_tokens} cut, "
+        f"{tokens.stitched_tokens} stitched",
+        f"Mean acceptance length: {_number(tokens.mean_acceptance_length)} tokens/cycle; target "
+        f"cycles per output token: {_number(tokens.target_cycles_per_output_token)}",
+        f"Time: propose {time.propose:.1%}, target {time.target:.1%}, reconcile "
+        f"{time.reconcile:.1%}, overhead {time.overhead:.1%}, idle {time.idle:.1%}; mean batch "
+        f"{summary.mean_batch_size:.2f} requests",
+        f"KV: at most {kv.peak_used_tokens} of {kv.total_tokens} tokens ("
+        f"{kv.peak_used_fraction:.1%}); {summary.num_preemptions} preemptions",
+    ]
+    if summary.is_saturated:
+        lines.append("Saturated: the queue grew for as long as requests arrived.")
+    if summary.extrapolated_step_fraction:
+        lines.append(
+            f"Extrapolated: {summary.extrapolated_step_fraction:.1%} of the steps lie outside the "
+            "measured cost domain."
+        )
+    return "\n".join(lines)
+
+
+def _percentiles(values: Distribution) -> str:
+    points = (values.mean_s, values.p50_s, values.p90_s, values.p95_s, values.p99_s)
+    return " ".join(f"{seconds(point):>10}" for point in points)
+
+
+def _goodput(summary: Summary) -> str:
+    if summary.goodput_per_s is None or summary.goodput_fraction is None:
+        return "no SLO given"
+    return f"{summary.goodput_per_s:.3g} requests/s ({summary.goodput_fraction:.1%} meet the SLO)"
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3f}"
+
+
+def profile_overview(stored: StoredProfile) -> dict[str, Any]:
+    """A profile in one JSON object: identity, proposers, and what was measured."""
+    profile = stored.profile
+    return {
+        "name": profile.name,
+        "title": profile.title,
+        "source": profile.source.value,
+        "identity": profile.identity.model_dump(mode="json"),
+        "acceptance": [
+            {
+                "proposer": record.proposer,
+                "domain": record.domain,
+                "contract": record.contract.value,
+                "temperature": record.sampling.temperature,
+                "gammas": list(record.gammas()),
+                "num_requests": record.num_requests,
+            }
+            for record in profile.acceptance
+        ],
+    }
+
+
+def profile_lines(stored: StoredProfile) -> list[str]:
+    """A profile in a few lines."""
+    profile = stored.profile
+    lines = [f"{profile.name} ({profile.source.value}): {profile.title}"]
+    for record in profile.acceptance:
+        lines.append(
+            f"  {record.proposer}, {record.domain}: {record.contract.value} at temperature "
+            f"{record.sampling.temperature:g}, γ = {', '.join(map(str, record.gammas()))}, "
+            f"{record.num_requests} requests"
+        )
+    return lines

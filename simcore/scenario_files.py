@@ -1,0 +1,25 @@
+"""Find a scenario: one of the bundled ones by name, or a file of the user's own."""
+
+from importlib import resources
+from pathlib import Path
+
+from simcore.errors import ScenarioError
+from simcore.scenario import Scenario, load_scenario
+
+
+def bundled_scenarios() -> dict[str, Path]:
+    """Name -> file of the scenarios that specplan ships."""
+    root = Path(str(resources.files("simcore.scenarios")))
+    return {path.stem: path for path in sorted(root.glob("*.yaml"))}
+
+
+def open_scenario(name_or_path: str) -> tuple[Scenario, Path]:
+    """The scenario, and the folder that its profile's path is relative to."""
+    bundled = bundled_scenarios()
+    path = bundled.get(name_or_path, Path(name_or_path))
+    if not path.is_file():
+        raise ScenarioError(
+            f"no scenario {name_or_path!r}: it is neither a file nor bundled; bundled are "
+            f"{', '.join(bundled)}"
+        )
+    return load_scenario(path), path.parent

@@ -1,0 +1,1 @@
+"""Scenarios that specplan ships, one YAML file each."""

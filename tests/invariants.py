@@ -1,0 +1,148 @@
+"""The laws of docs/invariants.md; the only place where each is asserted."""
+
+import math
+
+import numpy as np
+
+from simcore.serving.engine import run_until
+from simcore.serving.ledger import blocks_for
+from simcore.serving.service import new_step_records
+from simcore.serving.simulation import SimulationResult
+from simcore.serving.state import (
+    DECODING,
+    FAILED,
+    FINISHED,
+    PENDING,
+    PREFILLING,
+    REJECTED,
+    WAITING,
+    State,
+)
+
+LEGAL = {
+    PENDING: {PENDING, WAITING, PREFILLING, DECODING, FINISHED, REJECTED, FAILED},
+    WAITING: {WAITING, PREFILLING, DECODING, FINISHED, FAILED},
+    PREFILLING: {PREFILLING, WAITING, DECODING, FINISHED, FAILED},
+    DECODING: {DECODING, WAITING, PREFILLING, FINISHED, FAILED},
+    FINISHED: {FINISHED},
+    REJECTED: {REJECTED},
+    FAILED: {FAILED},
+}
+
+
+def check_result(result: SimulationResult) -> None:
+    """Every law that the records of a finished run can show."""
+    requests, steps = result.request_records, result.step_records
+    _every_request_ends_in_one_bucket(requests)
+    _clock_never_goes_back(steps)
+    _all_blocks_return(result)
+    _times_are_ordered(requests)
+    _tokens_balance(requests, steps)
+    _drafts_are_nested(requests, steps)
+    _no_replica_idles_with_work(requests, steps)
+
+
+def _every_request_ends_in_one_bucket(requests):  # law 1
+    assert set(np.unique(requests["state"])) <= {FINISHED, REJECTED, FAILED}
+
+
+def _clock_never_goes_back(steps):  # law 3
+    assert (steps["end_s"] > steps["begin_s"]).all()
+    for index in np.unique(steps["replica"]):
+        own = steps[steps["replica"] == index]
+        assert (own["begin_s"][1:] >= own["end_s"][:-1]).all()
+
+
+def _all_blocks_return(result):  # law 4, at the end
+    replicas = result.replica_records
+    assert (replicas["free_blocks"] == replicas["total_blocks"]).all()
+    assert (replicas["peak_used_blocks"] <= replicas["total_blocks"]).all()
+    assert (result.step_records["used_blocks"] <= replicas["total_blocks"].max()).all()
+    assert (result.request_records["held_blocks"] == 0).all()
+
+
+def _times_are_ordered(requests):  # law 6
+    done = requests[requests["state"] == FINISHED]
+    assert (done["arrival_s"] <= done["scheduled_s"]).all()
+    assert (done["scheduled_s"] <= done["first_token_s"]).all()
+    assert (done["first_token_s"] <= done["finish_s"]).all()
+
+
+def _tokens_balance(requests, steps):  # law 7
+    done = requests[requests["state"] == FINISHED]
+    assert (done["emitted_tokens"] == done["output_tokens"]).all()
+    parts = done["accepted_tokens"] + done["corrected_tokens"] + done["bonus_tokens"]
+    assert (parts == done["output_tokens"] - 1).all()
+    assert steps["emitted_tokens"].sum() == requests["emitted_tokens"].sum()
+
+
+def _drafts_are_nested(requests, steps):  # law 8
+    for records in (requests, steps):
+        assert (records["accepted_tokens"] >= 0).all()
+        assert (records["accepted_tokens"] <= records["proposed_tokens"]).all()
+        assert (records["proposed_tokens"] <= records["planned_tokens"]).all()
+
+
+def _no_replica_idles_with_work(requests, steps):  # law 9
+    for index in np.unique(steps["replica"]):
+        own = steps[steps["replica"] == index]
+        mine = requests[(requests["replica"] == index) & (requests["state"] == FINISHED)]
+        ends = np.concatenate([[-math.inf], own["end_s"][:-1]])
+        for begin_s, end_s in zip(own["begin_s"], ends, strict=True):
+            if begin_s > end_s:  # idle between the two: nobody may have been there
+                inside = (mine["arrival_s"] < begin_s) & (mine["finish_s"] > end_s)
+                assert not inside.any()
+
+
+def check_while_running(state: State) -> None:
+    """Run event by event; laws 2, 4 and 5 hold after every one."""
+    before = state.requests["state"].copy()
+    now_s = 0.0
+    while True:
+        moments = [float(end_s) for end_s in state.replicas["step_end_s"]]
+        arrival = int(state.cursor.next_arrival[0])
+        if arrival < len(state.requests):
+            moments.append(float(state.requests["arrival_s"][arrival]))
+        moment_s = min(moments)
+        if math.isinf(moment_s):
+            return
+        assert moment_s >= now_s
+        now_s = moment_s
+        state.cursor.num_steps[0] = _keep_open_rows(state)
+        run_until(state, now_s)
+        after = state.requests["state"].copy()
+        for old, new in zip(before, after, strict=True):
+            assert int(new) in LEGAL[int(old)]
+        before = after
+        _ledger_balances(state)
+
+
+def _keep_open_rows(state: State) -> int:
+    busy = np.flatnonzero(state.replicas["is_busy"])
+    state.steps[: len(busy)] = state.steps[state.replicas["step_row"][busy]]
+    state.replicas["step_row"][busy] = np.arange(len(busy))
+    return len(busy)
+
+
+def _ledger_balances(state: State) -> None:
+    block_size = state.limits.block_size
+    for index, replica in enumerate(state.replicas):
+        own = state.requests[state.requests["replica"] == index]
+        assert own["held_blocks"].sum() + replica["free_blocks"] == replica["total_blocks"]
+        assert 0 <= replica["free_blocks"] <= replica["total_blocks"]
+        running = np.isin(own["state"], [PREFILLING, DECODING])
+        assert (own["held_blocks"][~running] == 0).all()
+        assert running.sum() == replica["num_running"] <= state.limits.max_num_seqs
+        for row in own[running]:
+            reserved = 0
+            if replica["is_busy"] and row["state"] == DECODING:
+                reserved = 1 + int(row["step_gamma"])
+            elif replica["is_busy"]:
+                reserved = int(row["step_tokens"])
+            covered = int(row["committed_tokens"]) + reserved
+            assert row["held_blocks"] == blocks_for(covered, block_size)
+
+
+def fresh_step_records(num_replicas: int):
+    """Step records for `check_while_running`."""
+    return new_step_records(num_replicas)

@@ -1,0 +1,189 @@
+"""Plans: the decision follows the numbers, and says when it cannot tell."""
+
+import math
+
+import numpy as np
+import pytest
+
+from simcore.errors import InfeasibleError, ScenarioError
+from simcore.matching import load_traces, matching_records
+from simcore.planner.estimate import estimate
+from simcore.planner.plan import make_plan
+from simcore.planner.replication import ratio_interval
+from simcore.planner.speedup import trace_survival
+from tests.factories import Recording, make_profile, make_scenario, sampled
+
+LENGTHS = {
+    "kind": "lognormal",
+    "prompt": {"mean_tokens": 40, "cv": 0.5, "max_tokens": 200},
+    "output": {"mean_tokens": 50, "cv": 0.5, "max_tokens": 200},
+}
+BASE = {
+    "workload.num_requests": 150,
+    "workload.lengths": LENGTHS,
+    "workload.arrivals": {"kind": "poisson", "rate_per_s": 0.3},
+    "speculation.proposer": "draft_model",
+    "speculation.num_speculative_tokens": 0,
+}
+
+
+def _plan(stored, **changes):
+    scenario = make_scenario(stored, **{**BASE, **changes})
+    return make_plan(scenario, stored=stored, num_replications=4)
+
+
+@pytest.fixture(scope="module")
+def good_profile(tmp_path_factory):
+    return make_profile(tmp_path_factory.mktemp("good") / "good", Recording(gain=0.3))
+
+
+def test_cheap_drafts_that_survive_are_chosen_with_an_interval_above_one(good_profile):
+    plan = _plan(good_profile)
+    assert plan.decision.choice == "speculate"
+    assert plan.decision.proposer == "draft_model"
+    low, high = plan.speedup.interval
+    assert 1.0 < low < plan.speedup.value < high
+
+
+def test_drafts_ten_times_dearer_turn_the_decision_to_off(tmp_path):
+    dear = make_profile(tmp_path / "dear", Recording(propose_scale=10.0))
+    cheap = make_profile(tmp_path / "cheap", Recording(propose_scale=1.0))
+    assert _plan(cheap).decision.choice == "speculate"
+    plan = _plan(dear)
+    assert plan.decision.choice == "off"
+    assert plan.decision.verdict == "never_pays"
+    assert plan.speedup.interval[1] < 1.0
+    assert plan.break_even.rate_per_s is None
+    assert "never pays" in plan.break_even.reason
+
+
+def test_drafts_that_are_never_accepted_never_pay(tmp_path):
+    stored = make_profile(tmp_path / "zero", Recording(acceptance=0.0))
+    plan = _plan(stored)
+    assert plan.decision.verdict == "never_pays"
+    for candidate in plan.candidates:
+        assert candidate.summary.tokens.mean_acceptance_length == 1.0
+
+
+def test_a_speedup_whose_interval_holds_one_is_called_indistinguishable(tmp_path):
+    # Free drafting of which a tenth survives: gain and verify cost nearly cancel at γ = 1.
+    stored = make_profile(
+        tmp_path / "even", Recording(acceptance=0.07, propose_scale=1.0, num_requests=6)
+    )
+    plan = _plan(stored, **{"workload.num_requests": 60})
+    low, high = plan.speedup.interval
+    assert low < 1.0 < high
+    assert plan.decision.choice == "off"
+    assert plan.decision.verdict == "indistinguishable"
+
+
+def test_speculation_that_pays_when_idle_stops_paying_under_load(recorded_profile):
+    # 32 tokens a step are free, more are not: 28 requests with drafts lie far beyond.
+    plan = _plan(recorded_profile, **{"deployment.max_num_seqs": 28})
+    edge = plan.break_even
+    assert edge.rate_per_s is not None
+    below = [point.speedup for point in edge.curve if point.rate_per_s < edge.rate_per_s]
+    above = [point.speedup for point in edge.curve if point.rate_per_s > edge.rate_per_s]
+    assert below[0] > 1.0
+    assert above[-1] < 1.0
+
+
+def test_every_measured_gamma_up_to_eight_is_compared_for_every_proposer(recorded_profile):
+    plan = _plan(recorded_profile, **{"speculation.proposer": None})
+    seen = {(each.proposer, each.num_speculative_tokens) for each in plan.candidates}
+    expected = {(name, g) for name in ("ngram", "draft_model") for g in range(1, 9)}
+    assert seen == expected | {(None, 0)}
+    assert plan.not_measured == ()
+
+
+def test_a_published_profile_lists_what_it_did_not_measure(load_bundled):
+    scenario, stored = load_bundled("h100_chat")
+    plan = make_plan(
+        scenario.with_(**{"workload.num_requests": 200}), stored=stored, num_replications=2
+    )
+    missing = {(each.proposer, each.num_speculative_tokens) for each in plan.not_measured}
+    assert ("eagle", 2) in missing
+    assert ("eagle", 3) not in missing
+    assert plan.profile.source == "published"
+
+
+def test_off_against_itself_is_exactly_one(recorded_profile):
+    off = _plan(recorded_profile).candidates[0]
+    assert off.proposer is None
+    assert off.speedup.value == 1.0
+    assert off.speedup.interval == (1.0, 1.0)
+
+
+def test_the_same_plan_comes_out_twice(recorded_profile):
+    assert _plan(recorded_profile) == _plan(recorded_profile)
+
+
+def test_sampled_and_greedy_plans_use_their_own_recordings(recorded_profile):
+    greedy = _plan(recorded_profile)
+    drawn = _plan(recorded_profile, **sampled())
+    assert drawn.scenario.contract.value == "exact_sampling"
+    assert greedy.candidates[3].summary.tokens != drawn.candidates[3].summary.tokens
+
+
+def test_plan_refuses_what_the_profile_was_not_measured_under(recorded_profile):
+    with pytest.raises(ScenarioError, match="not measured under"):
+        _plan(recorded_profile, sampling={"temperature": 0.5}, contract="exact_sampling")
+
+
+def test_a_forced_mismatch_is_shown(recorded_profile):
+    plan = _plan(
+        recorded_profile,
+        sampling={"temperature": 0.5},
+        contract="exact_sampling",
+        allow_mismatch=True,
+    )
+    assert any("does not fit the scenario" in caveat for caveat in plan.caveats)
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        ({"workload.domains": {"poetry": 1.0}}, ScenarioError, "poetry"),
+        ({"speculation.proposer": "medusa"}, ScenarioError, "no proposer 'medusa'"),
+        ({"speculation.num_speculative_tokens": 9}, ScenarioError, "measured"),
+        ({"target": "another-model"}, ScenarioError, "another-model"),
+        ({"deployment.kv_cache_tokens": 3}, InfeasibleError, "no room for KV"),
+        ({"deployment.max_num_seqs": 200}, ScenarioError, "max_num_batched_tokens"),
+    ],
+)
+def test_a_plan_that_cannot_be_made_says_why(recorded_profile, changes, error, message):
+    with pytest.raises(error, match=message):
+        _plan(recorded_profile, **changes)
+
+
+def test_an_interval_of_ratios_holds_most_further_ratios():
+    rng = np.random.default_rng(1)
+    hits = []
+    for _ in range(300):
+        ratios = np.exp(0.2 + 0.05 * rng.standard_normal(11))
+        found = ratio_interval(ratios[:10])
+        hits.append(found.lower <= ratios[10] <= found.upper)
+    # Student's t on the spread of ten: a little under 95 % for one more draw.
+    assert 0.88 < np.mean(hits) < 0.98
+
+
+def test_the_estimate_is_tokens_times_plain_over_cycle(recorded_profile):
+    scenario = make_scenario(recorded_profile)
+    found = estimate(recorded_profile, scenario, "ngram", batch_sizes=(1, 8), context_tokens=100)
+    traces = load_traces(recorded_profile, matching_records(recorded_profile, scenario, "ngram"))
+    for batch_size, points in found.points.items():
+        for point in points:
+            survival = trace_survival(traces, point.gamma)
+            expected = survival.mean_emitted_tokens * point.plain.total_s / point.cycle.total_s
+            assert point.speedup == pytest.approx(expected)
+            assert point.batch_size == batch_size
+            assert math.isclose(point.break_even_tokens * point.speedup, point.mean_emitted_tokens)
+
+
+def test_the_interval_of_survival_holds_the_survival(recorded_profile):
+    scenario = make_scenario(recorded_profile)
+    for survival in estimate(
+        recorded_profile, scenario, "ngram", batch_sizes=(1,), context_tokens=1
+    ).survivals.values():
+        assert (np.array(survival.lower) <= np.array(survival.survival)).all()
+        assert (np.array(survival.survival) <= np.array(survival.upper)).all()
