@@ -1,0 +1,192 @@
+"""The command line: one JSON object, one sentence for bad input, nothing half written."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+import yaml
+
+from simcore import cli
+from simcore.planner.document import Plan
+from simcore.scenario import dump_scenario
+from tests.factories import make_scenario
+
+FILES = {
+    "report.html",
+    "report.md",
+    "plan.json",
+    "candidates.csv",
+    "load_curve.csv",
+    "scenario.yaml",
+    "vllm.sh",
+    "sglang.sh",
+}
+
+
+@pytest.fixture
+def specplan(monkeypatch, capsys):
+    """Run the command line in this process: (exit code, stdout, stderr)."""
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["specplan", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        captured = capsys.readouterr()
+        return int(ended.value.code or 0), captured.out, captured.err
+
+    return run
+
+
+@pytest.fixture
+def scenario_file(recorded_profile, tmp_path):
+    """A scenario file, changed by dotted keys before it is written."""
+
+    def write(**changes):
+        small = {"workload.num_requests": 40, "speculation.proposer": "draft_model"}
+        scenario = make_scenario(recorded_profile, **small)
+        raw = yaml.safe_load(dump_scenario(scenario))
+        for dotted, value in changes.items():
+            *path, last = dotted.split(".")
+            section = raw
+            for part in path:
+                section = section[part]
+            section[last] = value
+        path = tmp_path / "scenario.yaml"
+        path.write_text(yaml.safe_dump(raw))
+        return str(path)
+
+    return write
+
+
+def test_plan_prints_one_json_object_and_writes_every_file(specplan, scenario_file, tmp_path):
+    code, out, err = specplan(
+        "plan", scenario_file(), "--output", str(tmp_path / "out"), "--replications", "2", "--json"
+    )
+    assert code == 0
+    found = json.loads(out)
+    assert found["profile"]["source"] == "measured"
+    assert found["decision"]["choice"] in {"off", "speculate"}
+    assert len(found["speedup"]["interval"]) == 2
+    assert "break_even" in found
+    assert {path.name for path in (tmp_path / "out").iterdir()} == FILES
+    written = json.loads((tmp_path / "out" / "plan.json").read_text())
+    assert written == {key: value for key, value in found.items() if key != "files"}
+    Plan.model_validate_json((tmp_path / "out" / "plan.json").read_text())
+    assert "Traceback" not in err
+
+
+def test_the_written_scenario_gives_the_same_plan_again(specplan, scenario_file, tmp_path):
+    arguments = ("--replications", "2", "--json")
+    first = specplan("plan", scenario_file(), "--output", str(tmp_path / "a"), *arguments)
+    again = specplan(
+        "plan", str(tmp_path / "a" / "scenario.yaml"), "--output", str(tmp_path / "b"), *arguments
+    )
+    one, two = json.loads(first[1]), json.loads(again[1])
+    for each in (one, two):
+        each.pop("files")
+    assert one == two
+
+
+def test_plan_tells_a_person_the_decision_and_its_interval(specplan, scenario_file):
+    code, out, _ = specplan("plan", scenario_file(), "--replications", "2")
+    assert code == 0
+    assert out.startswith("Decision: ")
+    assert "95 % interval" in out
+    assert "greedy_equality" in out
+
+
+def test_simulate_prints_a_summary_and_its_origin(specplan, scenario_file, tmp_path):
+    code, out, _ = specplan("simulate", scenario_file(), "--json", "--output", str(tmp_path / "o"))
+    assert code == 0
+    found = json.loads(out)
+    assert found["num_requests"]["finished"] == 40
+    assert found["origin"]["seed"] == 3
+    assert found["origin"]["profile_source"] == "measured"
+    assert {path.name for path in (tmp_path / "o").iterdir()} == {
+        "requests.csv",
+        "steps.csv",
+        "scenario.yaml",
+    }
+
+
+def test_profiles_lists_what_is_bundled(specplan):
+    code, out, _ = specplan("profiles", "--json")
+    assert code == 0
+    assert "llama31_8b_h100" in {each["name"] for each in json.loads(out)["profiles"]}
+
+
+BAD = {
+    "unknown field": ({"workload.speed": 3}, "unknown field"),
+    "negative rate": ({"workload.arrivals.rate_per_s": -1.0}, "greater than 0"),
+    "NaN rate": ({"workload.arrivals.rate_per_s": float("nan")}, "rate_per_s"),
+    "γ beyond the profile": ({"speculation.num_speculative_tokens": 9}, "measured"),
+    "another schema version": ({"schema_version": 2}, "schema_version"),
+    "another contract": ({"contract": "exact_sampling"}, "temperature"),
+    "unmeasured sampling": (
+        {"contract": "exact_sampling", "sampling.temperature": 0.7},
+        "not measured under",
+    ),
+    "missing profile": ({"profile": "nowhere"}, "no profile 'nowhere'"),
+    "unknown domain": ({"workload.domains": {"poetry": 1.0}}, "poetry"),
+    "no requests": ({"workload.num_requests": 0}, "num_requests"),
+    "wrong type": ({"deployment": 3}, "deployment"),
+}
+
+
+@pytest.mark.parametrize(("changes", "message"), BAD.values(), ids=BAD)
+@pytest.mark.parametrize("command", ["plan", "simulate"])
+def test_bad_input_is_one_sentence_exit_code_two_and_no_file(
+    specplan, scenario_file, tmp_path, command, changes, message
+):
+    folder = tmp_path / "out"
+    code, out, err = specplan(command, scenario_file(**changes), "--output", str(folder))
+    assert code == 2
+    assert out == ""
+    assert message in err
+    assert err.startswith("specplan: ")
+    assert err.count("\n") == 1
+    assert not folder.exists()
+
+
+@pytest.mark.parametrize("content", ["", "a: [1, 2", "- just\n- a list", "\x00\x01", "{}"])
+def test_a_file_that_is_no_scenario_is_refused(specplan, tmp_path, content):
+    path = tmp_path / "broken.yaml"
+    path.write_text(content)
+    code, out, err = specplan("plan", str(path))
+    assert (code, out) == (2, "")
+    assert err.count("\n") == 1
+
+
+def test_a_scenario_in_bytes_of_another_coding_is_refused(specplan, tmp_path):
+    path = tmp_path / "latin.yaml"
+    path.write_bytes("name: Überlast\n".encode("latin-1"))
+    code, _, err = specplan("plan", str(path))
+    assert code == 2
+    assert "cannot read" in err
+
+
+def test_a_folder_of_something_else_is_never_overwritten(specplan, scenario_file, tmp_path):
+    folder = tmp_path / "precious"
+    folder.mkdir()
+    (folder / "thesis.txt").write_text("do not lose me")
+    code, _, err = specplan("plan", scenario_file(), "--output", str(folder))
+    assert code == 2
+    assert "thesis" in err or "empty or new" in err
+    assert [path.name for path in folder.iterdir()] == ["thesis.txt"]
+
+
+def test_a_missing_scenario_names_the_bundled_ones(specplan):
+    code, _, err = specplan("plan", "no-such-file.yaml")
+    assert code == 2
+    assert "h100_chat" in err
+
+
+def test_the_installed_command_reports_its_version():
+    run = subprocess.run(
+        [sys.executable, "-c", "from simcore.cli import main; main()", "--version"],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert run.stdout.startswith("specplan ")
