@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+from scipy import special
 
 from simcore.acceptance.trace import TraceSet
 from simcore.matching import load_traces, matching_records
@@ -35,7 +35,7 @@ class Replication:
         pools = bootstrap_pools(traces, rng) if traces is not None else None
         error = stored.profile.cost.held_out_error.get("target")
         # The median absolute error of a normal is 0.6745 of its standard deviation.
-        spread = error.median_rel / stats.norm.ppf(0.75) if error else 0.0
+        spread = error.median_rel / float(special.ndtri(0.75)) if error else 0.0
         return Variation(pools, float(np.exp(spread * rng.standard_normal())))
 
     def scenario(self, base: Scenario, proposer: str | None, gamma: int) -> Scenario:
@@ -103,6 +103,6 @@ def ratio_interval(ratios: NDArray[np.float64]) -> Interval:
     middle = float(logs.mean())
     if len(logs) == 1:
         return Interval(float(np.exp(middle)), float(np.exp(middle)), float(np.exp(middle)))
-    reach = float(stats.t.ppf(0.5 + CONFIDENCE / 2, len(logs) - 1) * logs.std(ddof=1))
+    reach = float(special.stdtrit(len(logs) - 1, 0.5 + CONFIDENCE / 2) * logs.std(ddof=1))
     low, high = middle - reach, middle + reach
     return Interval(float(np.exp(middle)), float(np.exp(low)), float(np.exp(high)))
