@@ -24,7 +24,8 @@ def engine_settings(
 
 def shell_script(settings: EngineSettings) -> str:
     """The command as a script; one that must be refused says so and stops before it."""
-    lines = ["#!/usr/bin/env bash", f"# {settings.engine} {settings.version}, by specplan"]
+    made_for = _comment(f"{settings.engine} {settings.version}")
+    lines = ["#!/usr/bin/env bash", f"# {made_for}, by specplan"]
     lines += [f"# {_comment(note)}" for note in settings.notes]
     lines.append("set -euo pipefail")
     if settings.refusal is not None:

@@ -1,0 +1,53 @@
+"""Numbers as a reader wants them: three significant digits, always with the unit."""
+
+NOTHING = "–"
+
+
+def digits(value: float) -> str:
+    """Three significant digits, trailing zeros kept: they were computed."""
+    return f"{value:#.3g}".removesuffix(".")
+
+
+def seconds(value: float | None) -> str:
+    """A duration in the unit that reads best."""
+    if value is None:
+        return NOTHING
+    for unit, scale in (("s", 1.0), ("ms", 1e-3)):
+        if abs(value) >= scale:
+            return f"{digits(value / scale)} {unit}"
+    return f"{digits(value * 1e6)} µs" if value else "0 s"
+
+
+def rate(value: float | None, unit: str = "requests/s") -> str:
+    """A rate."""
+    return NOTHING if value is None else f"{digits(value)} {unit}"
+
+
+def percent(value: float | None) -> str:
+    """A share of one."""
+    return NOTHING if value is None else f"{100 * value:.1f} %"
+
+
+def count(value: int, unit: str) -> str:
+    """A whole number of something."""
+    return f"{value:,} {unit}"
+
+
+def ratio(value: float | None) -> str:
+    """How many times."""
+    return NOTHING if value is None else f"{value:.3f} ×"
+
+
+def mean_tokens(value: float | None) -> str:
+    """Tokens a cycle."""
+    return NOTHING if value is None else f"{value:.2f} tokens"
+
+
+def giga(value: float, unit: str = "GB") -> str:
+    """A thousand million of something."""
+    return f"{digits(value / 1e9)} {unit}"
+
+
+def interval(value: float, bounds: tuple[float, float]) -> str:
+    """A ratio with its interval."""
+    return f"{value:.3f} × ({bounds[0]:.3f} to {bounds[1]:.3f})"

@@ -1,0 +1,194 @@
+"""Engine settings: exact arguments for every kind of proposer, and nothing a shell could run."""
+
+import json
+import os
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from simcore.planner.document import Plan
+from simcore.profile.schema import Proposer
+from simcore.report.engine import EngineSettings
+from simcore.report.flags import engine_settings, shell_script
+from tests.report.conftest import HOSTILE
+
+REMOVED = ("disable_by_batch_size", "speculative_token_tree", "--speculative-model")
+VLLM_LIMITS = ["--max-num-seqs", "64", "--max-num-batched-tokens", "8192"]
+SGLANG_LIMITS = ["--max-running-requests", "64", "--cuda-graph-max-bs", "64"]
+
+
+def decided(plan: Plan, gamma: int, **identity) -> Plan:
+    """The plan as if proposer 'it' with γ had won; γ = 0 is off."""
+    raw = json.loads(plan.model_dump_json())
+    raw["decision"] |= {
+        "choice": "speculate" if gamma else "off",
+        "proposer": "it" if gamma else None,
+        "num_speculative_tokens": gamma,
+    }
+    if identity.pop("sampled", False):
+        raw["scenario"] |= {"contract": "exact_sampling", "sampling": {"temperature": 1.0}}
+    raw["profile"]["identity"]["target"] |= identity
+    return Plan.model_validate_json(json.dumps(raw))
+
+
+def proposer(kind: str, name: str | None = None, **settings) -> dict[str, Proposer]:
+    model = name and {
+        "name": name,
+        "revision": "r",
+        "num_parameters": 1,
+        "dtype": "bfloat16",
+        "quantization": "none",
+        "tokenizer": "t",
+        "vocab_size": 2,
+        "weight_bytes": 1,
+        "kv_bytes_per_token": 1,
+    }
+    raw = {"kind": kind, "settings": settings, "model": model}
+    return {"it": Proposer.model_validate(raw)}
+
+
+def vllm_argv(captured: int, config: dict[str, object] | None, model="TARGET_MODEL") -> list[str]:
+    graph = json.dumps({"max_cudagraph_capture_size": captured}, separators=(",", ":"))
+    argv = ["vllm", "serve", model, *VLLM_LIMITS, "--gpu-memory-utilization", "0.9"]
+    argv += ["--compilation-config", graph]
+    if config is not None:
+        argv += ["--speculative-config", json.dumps(config, separators=(",", ":"))]
+    return argv
+
+
+def sglang_argv(flags: list[str], model="TARGET_MODEL") -> list[str]:
+    head = ["python", "-m", "sglang.launch_server", "--model-path", model]
+    return [*head, *flags, *SGLANG_LIMITS, "--mem-fraction-static", "0.9"]
+
+
+def test_ngram_becomes_prompt_lookup_of_the_measured_sizes(plan):
+    found = engine_settings(decided(plan, 3), proposer("ngram", max_n=3, min_n=1))
+    config = {
+        "method": "ngram",
+        "prompt_lookup_max": 3,
+        "prompt_lookup_min": 1,
+        "num_speculative_tokens": 3,
+    }
+    assert shlex.split(found["vllm"].command) == vllm_argv(256, config)
+    flags = ["--speculative-algorithm", "NGRAM", "--speculative-num-draft-tokens", "4"]
+    flags += ["--speculative-ngram-min-bfs-breadth", "1"]
+    flags += ["--speculative-ngram-max-bfs-breadth", "1"]
+    assert shlex.split(found["sglang"].command) == sglang_argv(flags)
+
+
+def test_a_draft_model_is_named_and_becomes_standalone_in_sglang(plan):
+    chosen = decided(plan, 4, name="org/Target-8B")
+    found = engine_settings(chosen, proposer("draft_model", "org/Draft-1B"))
+    config = {"method": "draft_model", "model": "org/Draft-1B", "num_speculative_tokens": 4}
+    assert shlex.split(found["vllm"].command) == vllm_argv(320, config, "org/Target-8B")
+    flags = ["--speculative-algorithm", "STANDALONE"]
+    flags += ["--speculative-draft-model-path", "org/Draft-1B", "--speculative-num-steps", "4"]
+    flags += ["--speculative-eagle-topk", "1", "--speculative-num-draft-tokens", "5"]
+    assert shlex.split(found["sglang"].command) == sglang_argv(flags, "org/Target-8B")
+    assert not any("Replace" in note for each in found.values() for note in each.notes)
+
+
+def test_eagle_without_a_hub_name_gets_a_placeholder_that_the_notes_name(plan):
+    found = engine_settings(decided(plan, 5), proposer("eagle"))
+    config = {"method": "eagle", "model": "DRAFT_MODEL", "num_speculative_tokens": 5}
+    assert shlex.split(found["vllm"].command) == vllm_argv(384, config)
+    flags = ["--speculative-algorithm", "EAGLE", "--speculative-draft-model-path", "DRAFT_MODEL"]
+    flags += ["--speculative-num-steps", "5", "--speculative-eagle-topk", "1"]
+    flags += ["--speculative-num-draft-tokens", "6"]
+    assert shlex.split(found["sglang"].command) == sglang_argv(flags)
+    for each in found.values():
+        for placeholder in ("TARGET_MODEL", "DRAFT_MODEL"):
+            assert any(f"Replace {placeholder}" in note for note in each.notes)
+
+
+@pytest.mark.parametrize("kind", ["draft_model", "eagle"])
+def test_sampled_drafts_are_asked_for_under_exact_sampling(plan, kind):
+    found = engine_settings(decided(plan, 2, sampled=True), proposer(kind))
+    assert '"draft_sample_method":"probabilistic"' in found["vllm"].command
+    if kind == "eagle":
+        assert "--speculative-use-rejection-sampling" in found["sglang"].argv
+    else:
+        assert "EAGLE only" in (found["sglang"].refusal or "")
+
+
+def test_ngram_needs_no_draft_sampling_under_exact_sampling(plan):
+    found = engine_settings(decided(plan, 2, sampled=True), proposer("ngram"))
+    assert "draft_sample_method" not in found["vllm"].command
+    assert found["sglang"].refusal is None
+
+
+def test_off_gives_the_plain_command(plan):
+    found = engine_settings(decided(plan, 0), {})
+    assert list(found["vllm"].argv) == vllm_argv(64, None)
+    assert list(found["sglang"].argv) == sglang_argv([])
+    assert all("speculative" not in each.command for each in found.values())
+
+
+def test_no_removed_flag_is_emitted(plan):
+    for kind in ("ngram", "draft_model", "eagle"):
+        for each in engine_settings(decided(plan, 3), proposer(kind)).values():
+            assert not any(flag in each.command for flag in REMOVED)
+
+
+def test_an_unknown_kind_of_proposer_is_refused_and_the_script_stops(plan, tmp_path):
+    found = engine_settings(decided(plan, 3), {})
+    for name, each in found.items():
+        assert each.refusal is not None
+        code, output, argv = run_script(shell_script(each), tmp_path / name)
+        assert (code, argv) == (1, None)
+        assert output.startswith("refused:")
+
+
+def test_the_bundled_profile_of_the_plan_is_looked_up(plan):
+    assert engine_settings(plan)["vllm"].refusal is None
+
+
+def test_a_profile_of_another_hash_is_not_believed(plan, stored):
+    changed = plan.model_copy(
+        update={"profile": plan.profile.model_copy(update={"sha256": "0" * 64})}
+    )
+    from simcore.report.engine import find_proposers
+
+    assert find_proposers(plan) == stored.profile.proposers
+    assert find_proposers(changed) == {}
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
+def test_a_hostile_argument_reaches_the_engine_as_it_stands(tmp_path, text):
+    settings = EngineSettings("vLLM", text, ("vllm", "serve", text), (text,), None)
+    assert shlex.split(settings.command) == ["vllm", "serve", text]
+    code, _, argv = run_script(shell_script(settings), tmp_path)
+    assert (code, argv) == (0, ["serve", text])
+
+
+def test_a_hostile_model_name_becomes_a_placeholder(hostile_plan, hostile_text, tmp_path):
+    hostile = proposer("draft_model", hostile_text)["it"]
+    found = engine_settings(hostile_plan, {hostile_plan.decision.proposer: hostile})
+    for each in found.values():
+        assert hostile_text not in each.command
+        assert "TARGET_MODEL" in each.command
+        assert "DRAFT_MODEL" in each.command
+    code, _, argv = run_script(shell_script(found["vllm"]), tmp_path)
+    assert (code, argv) == (0, list(found["vllm"].argv[1:]))
+
+
+def run_script(script: str, folder: Path) -> tuple[int, str, list[str] | None]:
+    """Exit code, stderr and the arguments that stand-ins for the engines received."""
+    folder.mkdir(exist_ok=True)
+    for name in ("vllm", "python"):
+        path = folder / name
+        path.write_text(f"#!/bin/sh\nprintf '%s\\0' \"$@\" > '{folder}/argv'\n")
+        path.chmod(0o755)
+    done = subprocess.run(
+        ["bash", "-c", script],
+        env={"PATH": f"{folder}:{os.environ['PATH']}", "HOME": str(folder)},
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        check=False,
+    )
+    arrived = folder / "argv"
+    argv = arrived.read_text().split("\0")[:-1] if arrived.exists() else None
+    return done.returncode, done.stderr, argv
