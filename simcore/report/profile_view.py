@@ -2,7 +2,7 @@
 
 from simcore.planner.document import Plan
 from simcore.report.table import Table
-from simcore.report.units import NOTHING, count, giga, rate, seconds
+from simcore.report.units import NOTHING, count, giga, given_rate, seconds
 from simcore.scenario import Deployment, LognormalTokens, Scenario
 
 Rows = list[tuple[str, ...]]
@@ -69,7 +69,7 @@ def _workload_rows(scenario: Scenario) -> Rows:
     workload = scenario.workload
     arrivals, lengths = workload.arrivals, workload.lengths
     load = (
-        f"Poisson, {rate(arrivals.rate_per_s)}"
+        f"Poisson, {given_rate(arrivals.rate_per_s)}"
         if arrivals.kind == "poisson"
         else "all at time 0 (offline batch)"
     )

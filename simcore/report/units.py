@@ -23,14 +23,19 @@ def rate(value: float | None, unit: str = "requests/s") -> str:
     return NOTHING if value is None else f"{digits(value)} {unit}"
 
 
+def given_rate(value: float) -> str:
+    """A rate as the scenario states it."""
+    return f"{value:g} requests/s"
+
+
 def percent(value: float | None) -> str:
     """A share of one."""
     return NOTHING if value is None else f"{100 * value:.1f} %"
 
 
 def count(value: int, unit: str) -> str:
-    """A whole number of something."""
-    return f"{value:,} {unit}"
+    """A whole number of something; `unit` in the plural."""
+    return f"{value:,} {unit.removesuffix('s') if value == 1 else unit}"
 
 
 def ratio(value: float | None) -> str:

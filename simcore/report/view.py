@@ -9,6 +9,7 @@ from simcore.report.table import Table
 from simcore.report.units import (
     NOTHING,
     count,
+    given_rate,
     interval,
     mean_tokens,
     percent,
@@ -82,7 +83,7 @@ def basis_sentence(plan: Plan) -> str:
     """Contract, sampling, source, load and seed: what the verdict holds for."""
     scenario, sampling = plan.scenario, plan.scenario.sampling
     arrivals = scenario.workload.arrivals
-    load = rate(arrivals.rate_per_s) if arrivals.kind == "poisson" else "an offline batch"
+    load = given_rate(arrivals.rate_per_s) if arrivals.kind == "poisson" else "an offline batch"
     return (
         f"Contract {scenario.contract.value}, temperature {sampling.temperature:g}, top-k "
         f"{sampling.top_k or 'off'}, top-p {sampling.top_p:g}; {plan.profile.source} profile "

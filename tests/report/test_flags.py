@@ -192,3 +192,36 @@ def run_script(script: str, folder: Path) -> tuple[int, str, list[str] | None]:
     arrived = folder / "argv"
     argv = arrived.read_text().split("\0")[:-1] if arrived.exists() else None
     return done.returncode, done.stderr, argv
+
+
+def test_a_cpu_profile_gets_no_gpu_flag_and_a_warning(plan):
+    raw = json.loads(decided(plan, 2).model_dump_json())
+    raw["profile"]["identity"]["hardware"]["device"] = "cpu"
+    found = engine_settings(Plan.model_validate_json(json.dumps(raw)), proposer("ngram"))
+    for each in found.values():
+        assert not any("cuda" in argument or "gpu" in argument for argument in each.argv)
+        assert any("measured on a CPU" in note for note in each.notes)
+
+
+def test_the_deployment_and_its_break_even_are_told(plan):
+    raw = json.loads(decided(plan, 2).model_dump_json())
+    raw["profile"]["identity"]["tensor_parallel"] = 2
+    raw["scenario"]["deployment"] |= {"replicas": 3, "kv_cache_tokens": 4096, "max_num_seqs": 1}
+    raw["break_even"]["rate_per_s"] = 12.5
+    found = engine_settings(Plan.model_validate_json(json.dumps(raw)), proposer("ngram"))
+    assert "--tensor-parallel-size 2" in found["vllm"].command
+    assert '{"max_cudagraph_capture_size":4}' in found["vllm"].argv
+    assert "--tp-size 2" in found["sglang"].command
+    for each in found.values():
+        notes = " ".join(each.notes)
+        assert "One replica of 3" in notes
+        assert "4,096 tokens of KV" in notes
+        assert "up to 12.5 requests/s" in notes
+
+
+def test_a_profile_that_is_gone_leaves_the_kind_to_the_proposers_name(plan, tmp_path):
+    raw = json.loads(plan.model_dump_json())
+    raw["scenario"]["profile"] = str(tmp_path / "gone")
+    found = engine_settings(Plan.model_validate_json(json.dumps(raw)))
+    assert found["sglang"].refusal is None
+    assert "EAGLE" in found["sglang"].argv
