@@ -62,7 +62,7 @@ def measure_command(
     prompts_per_domain: Annotated[int | None, typer.Option(help="default 24")] = None,
     decoded_per_domain: Annotated[
         int | None,
-        typer.Option(help="prompts that every proposer decodes with its own cycles; default 6"),
+        typer.Option(help="prompts that every proposer decodes with its own cycles; default 4"),
     ] = None,
     temperatures: Annotated[str, typer.Option(help="0: greedy")] = "0,1",
     seed: Seed = 0,
@@ -87,7 +87,7 @@ def measure_command(
             max_tokens=_or(max_tokens, QUICK_MAX_TOKENS if quick else 128),
             prompts=prompts,
             prompts_per_domain=_or(prompts_per_domain, QUICK_PROMPTS if quick else 24),
-            decoded_per_domain=_or(decoded_per_domain, QUICK_DECODED if quick else 6),
+            decoded_per_domain=_or(decoded_per_domain, QUICK_DECODED if quick else 4),
             temperatures=parse_temperatures(temperatures),
             distill=QUICK if quick else DistillSettings(),
             seed=seed,

@@ -29,7 +29,7 @@ class MeasureSettings:
     max_tokens: int = 128
     prompts: Path | None = None
     prompts_per_domain: int = 24
-    decoded_per_domain: int = 6
+    decoded_per_domain: int = 4
     temperatures: tuple[float, ...] = (0.0, 1.0)
     distill: DistillSettings = field(default_factory=DistillSettings)
     seed: int = 0
