@@ -69,11 +69,11 @@ def plan(
     from simcore.report.write import check_folder, write_report
     from simcore.scenario_files import open_scenario
 
-    chosen, base = open_scenario(scenario)
+    chosen = open_scenario(scenario)
     if output is not None:
         check_folder(output)
     with _progress("comparing candidates", "simulations") as advance:
-        made = make_plan(chosen, base=base, num_replications=replications, progress=advance)
+        made = make_plan(chosen, num_replications=replications, progress=advance)
     files = write_report(made, output) if output is not None else []
     if as_json:
         _print_json(made.model_dump(mode="json") | {"files": [str(path) for path in files]})
@@ -97,9 +97,9 @@ def simulate(
     from simcore.scenario_files import open_scenario
     from simcore.serving.simulation import simulate as run
 
-    chosen, base = open_scenario(scenario)
+    chosen = open_scenario(scenario)
     with _progress("simulating", "requests") as advance:
-        result = run(chosen, base=base, progress=advance)
+        result = run(chosen, progress=advance)
     summary = summarise(result)
     if output is not None:
         from simcore.report.records import write_records

@@ -177,14 +177,22 @@ def parse_scenario(raw: object, origin: str) -> Scenario:
 
 
 def load_scenario(path: Path) -> Scenario:
-    """Read a scenario from YAML (or JSON, which is YAML). Raises ScenarioError."""
+    """Read a scenario from YAML (or JSON, which is YAML). Raises ScenarioError.
+
+    A profile folder given relative to the scenario's own is made absolute, so that the scenario
+    means the same wherever it is written again.
+    """
     try:
         raw = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise ScenarioError(
             f"cannot read {path}: {' '.join(str(error).split())}; expected a scenario in YAML"
         ) from None
-    return parse_scenario(raw, str(path))
+    scenario = parse_scenario(raw, str(path))
+    beside = path.parent / scenario.profile
+    if beside.exists() and not Path(scenario.profile).is_absolute():
+        return scenario.model_copy(update={"profile": str(beside.resolve())})
+    return scenario
 
 
 def dump_scenario(scenario: Scenario) -> str:

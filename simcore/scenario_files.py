@@ -13,8 +13,8 @@ def bundled_scenarios() -> dict[str, Path]:
     return {path.stem: path for path in sorted(root.glob("*.yaml"))}
 
 
-def open_scenario(name_or_path: str) -> tuple[Scenario, Path]:
-    """The scenario, and the folder that its profile's path is relative to."""
+def open_scenario(name_or_path: str) -> Scenario:
+    """The bundled scenario of this name, or the one in this file. Raises ScenarioError."""
     bundled = bundled_scenarios()
     path = bundled.get(name_or_path, Path(name_or_path))
     if not path.is_file():
@@ -22,4 +22,4 @@ def open_scenario(name_or_path: str) -> tuple[Scenario, Path]:
             f"no scenario {name_or_path!r}: it is neither a file nor bundled; bundled are "
             f"{', '.join(bundled)}"
         )
-    return load_scenario(path), path.parent
+    return load_scenario(path)

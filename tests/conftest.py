@@ -42,7 +42,7 @@ def load_bundled():
     """A bundled scenario with its profile, by name."""
 
     def load(name: str):
-        scenario, base = open_scenario(name)
-        return scenario, load_profile(scenario.profile, base=base)
+        scenario = open_scenario(name)
+        return scenario, load_profile(scenario.profile)
 
     return load

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from simcore.metrics.summary import Summary
 from simcore.planner.replication import CONFIDENCE
-from simcore.profile.schema import Frozen, Identity, Provenance
+from simcore.profile.schema import Frozen, Identity, Proposer, Provenance
 from simcore.scenario import Scenario
 
 
@@ -18,6 +18,7 @@ class ProfileCard(Frozen):
     source: str
     sha256: str
     identity: Identity
+    proposers: dict[str, Proposer]
     provenance: Provenance
 
 

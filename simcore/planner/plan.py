@@ -1,7 +1,6 @@
 """The plan: off and every measured γ at equal offered load, a decision, and where it ends."""
 
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 
@@ -35,7 +34,6 @@ def make_plan(
     scenario: Scenario,
     *,
     stored: StoredProfile | None = None,
-    base: Path | None = None,
     num_replications: int = DEFAULT_REPLICATIONS,
     progress: Progress | None = None,
 ) -> Plan:
@@ -46,7 +44,7 @@ def make_plan(
     """
     if num_replications < 2:  # noqa: PLR2004  an interval needs two
         raise ScenarioError(f"{num_replications} replications; an interval needs at least 2")
-    stored = stored or load_profile(scenario.profile, base=base)
+    stored = stored or load_profile(scenario.profile)
     proposers = _proposers(stored, scenario)
     gammas, not_measured = _gammas(stored, scenario, proposers)
     total = sum(1 + len(found) for found in gammas.values()) * num_replications
@@ -226,6 +224,7 @@ def _card(stored: StoredProfile) -> ProfileCard:
         source=profile.source.value,
         sha256=stored.content_hash,
         identity=profile.identity,
+        proposers=profile.proposers,
         provenance=profile.provenance,
     )
 

@@ -5,8 +5,6 @@ Written atomically (a folder appears whole or not at all) and validated on write
 
 import hashlib
 import json
-import shutil
-import tempfile
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import resources
@@ -18,6 +16,7 @@ import pyarrow.parquet as pq
 from pydantic import ValidationError
 
 from simcore.errors import ProfileError
+from simcore.folders import whole_folder
 from simcore.profile import tables
 from simcore.profile.schema import SCHEMA_VERSION, Profile, Source, TableFile
 from simcore.validation import describe_validation_error
@@ -69,13 +68,12 @@ def bundled_profiles() -> dict[str, Path]:
     return {folder.name: folder for folder in found}
 
 
-def load_profile(name_or_path: str | Path, *, base: Path | None = None) -> StoredProfile:
+def load_profile(name_or_path: str | Path) -> StoredProfile:
     """Read a bundled profile by name, or a profile folder (or its profile.json) by path.
 
-    A relative path is looked up from `base` (a scenario's folder) first, then from here.
     Raises ProfileError where it is missing, damaged or of another schema version.
     """
-    folder = _find(str(name_or_path), base)
+    folder = _find(str(name_or_path))
     path = folder / PROFILE_FILE
     try:
         raw = json.loads(path.read_text(encoding="utf-8"))
@@ -104,52 +102,32 @@ def write_profile(
     folder = Path(folder)
     if folder.exists() and not (folder / PROFILE_FILE).exists() and any(folder.iterdir()):
         raise ProfileError(f"{folder} exists and holds no profile; choose an empty or new folder")
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    work = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
-    try:
+    with whole_folder(folder) as work:
         written: dict[str, TableFile] = {}
         for name, frame in (("cost", cost), ("traces", traces)):
             if frame is not None:
                 written[name] = _write_table(work / f"{name}.parquet", tables.to_arrow(name, frame))
         complete = _parse(profile.model_dump(mode="json") | {"tables": _dump(written)}, folder)
-        (work / PROFILE_FILE).write_text(
-            complete.model_dump_json(indent=1, exclude_defaults=False) + "\n", encoding="utf-8"
-        )
+        text = complete.model_dump_json(indent=1) + "\n"
+        (work / PROFILE_FILE).write_text(text, encoding="utf-8")
         stored = StoredProfile(complete, work)
         for name in written:
             stored._table(name)
-        work.chmod(0o755)
-        _swap_in(work, folder)
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
     return load_profile(folder)
 
 
-def _swap_in(work: Path, folder: Path) -> None:
-    """Put `work` in the place of `folder`; the old one survives until the new one stands."""
-    if folder.exists():
-        old = work.with_name(f"{work.name}-old")
-        folder.rename(old)
-        work.rename(folder)
-        shutil.rmtree(old)
-    else:
-        work.rename(folder)
-
-
-def _find(name_or_path: str, base: Path | None) -> Path:
+def _find(name_or_path: str) -> Path:
     bundled = bundled_profiles()
     if name_or_path in bundled:
         return bundled[name_or_path]
     path = Path(name_or_path)
-    candidates = [path] if path.is_absolute() or base is None else [base / path, path]
-    for candidate in candidates:
-        folder = candidate.parent if candidate.name == PROFILE_FILE else candidate
-        if (folder / PROFILE_FILE).is_file():
-            return folder
-    raise ProfileError(
-        f"no profile {name_or_path!r}: it is neither a folder with a {PROFILE_FILE} nor bundled; "
-        f"bundled are {', '.join(bundled) or 'none'}"
-    )
+    folder = path.parent if path.name == PROFILE_FILE else path
+    if not (folder / PROFILE_FILE).is_file():
+        raise ProfileError(
+            f"no profile {name_or_path!r}: it is neither a folder with a {PROFILE_FILE} nor "
+            f"bundled; bundled are {', '.join(bundled) or 'none'}"
+        )
+    return folder
 
 
 def _parse(raw: Any, path: Path) -> Profile:

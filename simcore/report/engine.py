@@ -2,17 +2,12 @@
 
 import re
 import shlex
-from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
-from simcore.errors import SpecplanError
 from simcore.planner.document import Plan
 from simcore.profile.schema import Contract, ModelIdentity, Proposer
-from simcore.profile.store import load_profile
 
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+", re.ASCII)
-KINDS = ("ngram", "draft_model", "eagle")
 Arguments = list[str]
 
 
@@ -37,7 +32,7 @@ class Choice:
     """What an engine is asked to run."""
 
     plan: Plan
-    proposer: Proposer | None  # None: off, or a kind that nothing states
+    proposer: Proposer | None  # None: off
     gamma: int  # 0: off
 
     @property
@@ -52,24 +47,12 @@ class Choice:
         return self.plan.profile.identity.tensor_parallel
 
 
-def find_proposers(plan: Plan, base: Path | None = None) -> dict[str, Proposer]:
-    """The proposers of the plan's profile; empty where the profile of that hash is not found."""
-    try:
-        stored = load_profile(plan.scenario.profile, base=base)
-    except SpecplanError:
-        return {}
-    return stored.profile.proposers if stored.content_hash == plan.profile.sha256 else {}
-
-
-def choice_of(plan: Plan, proposers: Mapping[str, Proposer]) -> Choice:
-    """The decision, with what is known of its proposer; a name may stand for the kind."""
+def choice_of(plan: Plan) -> Choice:
+    """The decision, with the proposer as the profile describes it."""
     name = plan.decision.proposer
     if plan.decision.choice == "off" or name is None:
         return Choice(plan, None, 0)
-    known = proposers.get(name)
-    if known is None and name in KINDS:
-        known = Proposer.model_validate({"kind": name})
-    return Choice(plan, known, plan.decision.num_speculative_tokens)
+    return Choice(plan, plan.profile.proposers[name], plan.decision.num_speculative_tokens)
 
 
 def model_argument(model: ModelIdentity | None, placeholder: str) -> str:

@@ -1,24 +1,16 @@
 """Engine settings of a plan, ready to paste: a command for vLLM and one for SGLang."""
 
-from collections.abc import Mapping
-
 from simcore.planner.document import Plan
-from simcore.profile.schema import Proposer
-from simcore.report.engine import EngineSettings, choice_of, find_proposers
+from simcore.report.engine import EngineSettings, choice_of
 from simcore.report.sglang_flags import sglang_settings
 from simcore.report.vllm_flags import vllm_settings
 
 __all__ = ["EngineSettings", "engine_settings", "shell_script"]
 
 
-def engine_settings(
-    plan: Plan, proposers: Mapping[str, Proposer] | None = None
-) -> dict[str, EngineSettings]:
-    """Settings by engine. `proposers` of the plan's profile; looked up by its name without.
-
-    Where the decision is off, the commands carry no speculative flag.
-    """
-    choice = choice_of(plan, find_proposers(plan) if proposers is None else proposers)
+def engine_settings(plan: Plan) -> dict[str, EngineSettings]:
+    """Settings by engine; where the decision is off, without any speculative flag."""
+    choice = choice_of(plan)
     return {"vllm": vllm_settings(choice), "sglang": sglang_settings(choice)}
 
 

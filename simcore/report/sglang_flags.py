@@ -57,11 +57,6 @@ def _speculative_flags(choice: Choice, proposer: Proposer) -> Arguments:
 
 
 def _refusal(choice: Choice) -> str | None:
-    if choice.proposer is None and choice.gamma > 0:
-        return (
-            "the profile that says what kind of proposer this is was not found; the nearest is "
-            "the command without speculation"
-        )
     if choice.samples_drafts and choice.proposer and choice.proposer.kind == "draft_model":
         return (
             "SGLang has rejection sampling of sampled drafts for EAGLE only; the nearest is "

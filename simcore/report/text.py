@@ -54,10 +54,9 @@ def _candidate_line(each: Candidate) -> str:
     spread = f"{each.speedup.value:.3f} ({low:.3f} to {high:.3f})"
     summary = each.summary
     length = summary.tokens.mean_acceptance_length
-    return (
-        f"{name:24} {spread:24} {seconds(summary.e2e.mean_s):>10} {seconds(summary.ttft.p95_s):>10} "
-        f"{seconds(summary.tpot.p50_s):>10} {'–' if length is None else f'{length:.2f}':>12}"
-    )
+    times = (summary.e2e.mean_s, summary.ttft.p95_s, summary.tpot.p50_s)
+    columns = " ".join(f"{seconds(value):>10}" for value in times)
+    return f"{name:24} {spread:24} {columns} {'–' if length is None else f'{length:.2f}':>12}"
 
 
 def summary_text(summary: Summary) -> str:

@@ -28,16 +28,10 @@ def vllm_settings(choice: Choice) -> EngineSettings:
     if identity.hardware.device == "cuda":
         argv += ["--gpu-memory-utilization", f"{deployment.memory_utilization:g}"]
         argv += ["--compilation-config", _json({"max_cudagraph_capture_size": _captured(choice)})]
-    refusal = None
     if choice.proposer is not None:
         argv += ["--speculative-config", _json(_speculative_config(choice, choice.proposer))]
-    elif choice.gamma > 0:
-        refusal = (
-            "the profile that says what kind of proposer this is was not found; the nearest is "
-            "the command without speculation"
-        )
     notes = (*common_notes(choice), *draft_notes(choice), *_own_notes(choice))
-    return EngineSettings("vLLM", VERSION, tuple(argv), notes, refusal)
+    return EngineSettings("vLLM", VERSION, tuple(argv), notes)
 
 
 def _speculative_config(choice: Choice, proposer: Proposer) -> dict[str, object]:

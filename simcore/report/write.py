@@ -1,12 +1,10 @@
 """Write a plan as a folder that can be handed on: it appears whole or not at all."""
 
-import shutil
-import tempfile
 from pathlib import Path
 
 from simcore.errors import SpecplanError
+from simcore.folders import whole_folder
 from simcore.planner.document import Plan
-from simcore.report.engine import find_proposers
 from simcore.report.flags import engine_settings, shell_script
 from simcore.report.render import render_html, render_markdown
 from simcore.report.tables_csv import candidates_csv, load_curve_csv
@@ -25,27 +23,21 @@ FILES = (
 )
 
 
-def write_report(plan: Plan, folder: Path, *, base: Path | None = None) -> list[Path]:
+def write_report(plan: Plan, folder: Path) -> list[Path]:
     """Write FILES to `folder` and return their paths; an earlier plan there is replaced.
 
-    `base` is the folder that the scenario's profile path is relative to. Raises SpecplanError
-    where the folder holds anything else; after any error the folder is as it was.
+    Raises SpecplanError where the folder holds anything else; after any error it is as it was.
     """
     folder = Path(folder).resolve()
     check_folder(folder)
-    texts = render_files(plan, base=base)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    work = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    texts = render_files(plan)
     try:
-        for name, text in texts.items():
-            (work / name).write_text(text, encoding="utf-8", newline="\n")
-            (work / name).chmod(0o755 if name.endswith(".sh") else 0o644)
-        work.chmod(0o755)
-        _swap_in(work, folder)
+        with whole_folder(folder) as work:
+            for name, text in texts.items():
+                (work / name).write_text(text, encoding="utf-8", newline="\n")
+                (work / name).chmod(0o755 if name.endswith(".sh") else 0o644)
     except OSError as error:
         raise SpecplanError(f"cannot write {folder}: {error}; choose another folder") from None
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
     return [folder / name for name in texts]
 
 
@@ -66,9 +58,9 @@ def check_folder(folder: Path) -> None:
         )
 
 
-def render_files(plan: Plan, *, base: Path | None = None) -> dict[str, str]:
+def render_files(plan: Plan) -> dict[str, str]:
     """Name -> text of every file of the report."""
-    settings = engine_settings(plan, find_proposers(plan, base))
+    settings = engine_settings(plan)
     texts = {
         "report.html": render_html(plan, settings),
         "report.md": render_markdown(plan, settings),
@@ -78,18 +70,3 @@ def render_files(plan: Plan, *, base: Path | None = None) -> dict[str, str]:
         "scenario.yaml": dump_scenario(plan.scenario),
     }
     return texts | {f"{name}.sh": shell_script(each) for name, each in settings.items()}
-
-
-def _swap_in(work: Path, folder: Path) -> None:
-    """Put `work` in the place of `folder`; the old one comes back where that fails."""
-    if not folder.exists():
-        work.rename(folder)
-        return
-    old = work.with_name(f"{work.name}-old")
-    folder.rename(old)
-    try:
-        work.rename(folder)
-    except OSError:
-        old.rename(folder)
-        raise
-    shutil.rmtree(old)

@@ -3,7 +3,6 @@
 import hashlib
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -121,7 +120,6 @@ def simulate(
     scenario: Scenario,
     *,
     stored: StoredProfile | None = None,
-    base: Path | None = None,
     traces: TraceSet | None = None,
     variation: Variation | None = None,
     progress: Progress | None = None,
@@ -129,11 +127,10 @@ def simulate(
 ) -> SimulationResult:
     """Run one scenario to the end of its last request.
 
-    `stored` and `traces` avoid reading the profile again; `base` is the folder that the
-    scenario's profile path is relative to. `stepwise` runs one event at a time, with the same
-    records. Raises ScenarioError, ProfileError or InfeasibleError before anything runs.
+    `stored` and `traces` avoid reading the profile again. `stepwise` runs one event at a time,
+    with the same records. Raises ScenarioError, ProfileError or InfeasibleError before any of it.
     """
-    stored = stored or load_profile(scenario.profile, base=base)
+    stored = stored or load_profile(scenario.profile)
     prepared = new_state(scenario, stored, traces=traces, variation=variation)
     service = Service(prepared.state, progress)
     steps = service.run_stepwise() if stepwise else service.run()

@@ -23,9 +23,9 @@ from simcore.report.write import write_report
 from simcore.scenario_files import open_scenario
 from pathlib import Path
 
-scenario, base = open_scenario("h100_chat")
+scenario = open_scenario("h100_chat")
 small = scenario.with_(**{"workload.num_requests": 50, "speculation.proposer": "eagle"})
-plan = make_plan(small, base=base, num_replications=2)
+plan = make_plan(small, num_replications=2)
 write_report(plan, Path(sys.argv[1]) / "report")
 print(json.dumps({"choice": plan.decision.choice, "modules": sorted(sys.modules)}))
 """

@@ -51,6 +51,8 @@ def hostile_plan(plan: Plan, hostile_text: str) -> Plan:
     raw["decision"]["reason"] = hostile_text
     raw["caveats"] = [hostile_text]
     card = raw["profile"]
+    for each in card["proposers"].values():
+        each["kind"] = "eagle"  # a kind is one of three words, never free text
     card["title"] = hostile_text
     card["provenance"] |= {"command": hostile_text, "date": hostile_text, "notes": [hostile_text]}
     card["provenance"]["versions"] = {hostile_text: hostile_text}

@@ -1,0 +1,39 @@
+"""Write a folder whole or not at all."""
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def whole_folder(folder: Path) -> Iterator[Path]:
+    """A new folder to write into; it takes the place of `folder` when the block ends well.
+
+    After any error `folder` is as it was. What it held before is gone only when the new one
+    stands: the caller has checked that it may go.
+    """
+    folder = Path(folder).resolve()
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    work = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    try:
+        yield work
+        work.chmod(0o755)
+        _swap_in(work, folder)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def _swap_in(work: Path, folder: Path) -> None:
+    if not folder.exists():
+        work.rename(folder)
+        return
+    old = work.with_name(f"{work.name}-old")
+    folder.rename(old)
+    try:
+        work.rename(folder)
+    except OSError:
+        old.rename(folder)
+        raise
+    shutil.rmtree(old, ignore_errors=True)
