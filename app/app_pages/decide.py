@@ -1,0 +1,23 @@
+"""First page: should this service speculate, with which draft length, up to which load?"""
+
+import streamlit as st
+
+from app.cache import stored_profile
+from app.errors import shown_errors
+from app.estimate_section import show_estimate
+from app.plan_section import show_plan
+from app.provenance_section import show_badges, show_provenance
+from app.simulation_section import show_simulation
+from simcore.scenario import Scenario
+
+scenario: Scenario = st.session_state["scenario"]
+
+with shown_errors():
+    stored = stored_profile(scenario.profile)
+    st.header("Should this service decode speculatively?")
+    st.markdown(stored.profile.title)
+    show_badges(stored, scenario)
+    show_estimate(stored, scenario)
+    show_simulation(stored, scenario)
+    show_plan(stored, scenario)
+    show_provenance(stored)

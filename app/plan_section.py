@@ -1,0 +1,139 @@
+"""Make the plan, show the decision, and hand over the report."""
+
+import io
+import tempfile
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import streamlit as st
+
+from app import words
+from app.errors import shown_errors
+from app.figure import show_figure
+from app.simulation_section import COMPILING
+from simcore.planner.document import Plan
+from simcore.planner.plan import DEFAULT_REPLICATIONS, make_plan
+from simcore.profile.store import StoredProfile
+from simcore.report.figures import candidates_figure, load_figure
+from simcore.report.write import write_report
+from simcore.scenario import Scenario
+
+KEY = "decide.plan"
+REPORT_FILE = "report.html"
+
+
+@dataclass(frozen=True)
+class PlanWithFiles:
+    """A plan, the scenario on the page when it was asked for, and its report."""
+
+    asked: Scenario
+    plan: Plan
+    report: bytes
+    archive: bytes
+
+
+def show_plan(stored: StoredProfile, scenario: Scenario) -> None:
+    """The form, and the last plan."""
+    st.header("Make the plan", divider="gray")
+    st.markdown(
+        "Compares off with every measured draft length at this load, over repeated simulations, "
+        "and finds the load where speculation stops paying."
+    )
+    with st.form("decide.plan_form"):
+        left, right = st.columns(2, vertical_alignment="bottom")
+        replications = left.number_input(
+            "Repeated simulations a candidate",
+            min_value=2,
+            max_value=1000,
+            value=DEFAULT_REPLICATIONS,
+            key="decide.replications",
+            help=words.REPLICATIONS,
+        )
+        every = right.checkbox(
+            "Compare every proposer",
+            help=words.EVERY_PROPOSER,
+            key="decide.every_proposer",
+        )
+        pressed = st.form_submit_button("Make the plan", type="primary")
+    if pressed:
+        st.session_state.pop(KEY, None)
+        with shown_errors():
+            st.session_state[KEY] = _make(stored, scenario, int(replications), every)
+    made: PlanWithFiles | None = st.session_state.get(KEY)
+    if made is not None:
+        if made.asked != scenario:
+            st.warning("The inputs have changed since this plan. Make the plan again.")
+        _show(made)
+
+
+def _make(
+    stored: StoredProfile, scenario: Scenario, replications: int, every: bool
+) -> PlanWithFiles:
+    asked = scenario
+    if every:
+        everything = {"proposer": None, "num_speculative_tokens": 0}
+        scenario = scenario.with_(
+            **{f"speculation.{name}": value for name, value in everything.items()}
+        )
+
+    bar = st.progress(0.0, text=COMPILING)
+
+    def advance(done: int, total: int) -> None:
+        bar.progress(done / total, text=f"{done:,} of about {total:,} simulations")
+
+    plan = make_plan(scenario, stored=stored, num_replications=replications, progress=advance)
+    with tempfile.TemporaryDirectory() as folder:
+        files = write_report(plan, Path(folder) / "plan")
+        report = next(path for path in files if path.name == REPORT_FILE).read_bytes()
+        archive = _zip(files)
+    bar.empty()
+    return PlanWithFiles(asked, plan, report, archive)
+
+
+def _zip(files: list[Path]) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path in files:
+            archive.write(path, path.name)
+    return buffer.getvalue()
+
+
+def _show(made: PlanWithFiles) -> None:
+    plan = made.plan
+    decision = plan.decision
+    if decision.choice == "speculate":
+        st.success(
+            f"**Ship {decision.proposer} with γ = {decision.num_speculative_tokens}.** "
+            f"{decision.reason}"
+        )
+    else:
+        st.info(f"**Leave speculation off.** {decision.reason}")
+    st.markdown(f"Break-even: {plan.break_even.reason}.")
+    left, right = st.columns(2)
+    with left:
+        show_figure(candidates_figure(plan), key="decide.candidates")
+    with right:
+        show_figure(load_figure(plan), key="decide.load")
+    if plan.caveats:
+        st.markdown("**Before you sign**\n\n" + "\n".join(f"- {text}" for text in plan.caveats))
+    report, archive = st.columns(2)
+    report.download_button(
+        "Download the report (HTML, one file)",
+        made.report,
+        file_name=REPORT_FILE,
+        mime="text/html",
+        key="decide.download_report",
+        on_click="ignore",
+        width="stretch",
+    )
+    archive.download_button(
+        "Download all files (zip)",
+        made.archive,
+        file_name="specplan-plan.zip",
+        mime="application/zip",
+        key="decide.download_archive",
+        on_click="ignore",
+        width="stretch",
+    )
+    st.caption(words.origin_line(plan.origin))

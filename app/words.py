@@ -1,0 +1,110 @@
+"""Plain words for the field's terms: labels, tooltips and how numbers are written."""
+
+from typing import Any
+
+from simcore.profile.schema import Contract, Sampling, Source
+
+SOURCE_COLORS = {
+    Source.MEASURED: "green",
+    Source.IMPORTED: "blue",
+    Source.PUBLISHED: "orange",
+    Source.ESTIMATED: "gray",
+}
+SOURCE_HELP = {
+    Source.MEASURED: "Timed and recorded on the machine that the profile names, with raw samples.",
+    Source.IMPORTED: "Taken from the metrics of a running engine.",
+    Source.PUBLISHED: "Figures of a published study; measure your own machine before you buy.",
+    Source.ESTIMATED: "Derived from specification sheets; nothing was measured.",
+}
+CONTRACT_HELP = {
+    Contract.GREEDY_EQUALITY: "The text equals plain greedy decoding, token by token.",
+    Contract.EXACT_SAMPLING: "Texts follow the target model's own distribution exactly.",
+}
+
+PROFILE = "One target model on one machine: what its steps cost and how drafts fare."
+WORKLOAD = "Who asks: how often, how long the prompts and answers are, and what about."
+DOMAINS = "Kinds of text that were recorded, drawn alike unless the workload weights them."
+PROPOSER = "What guesses the next tokens: a small draft model, an n-gram lookup, an EAGLE head."
+SAMPLING = "How the served model picks tokens. Acceptance is known only where it was measured."
+GAMMA = (
+    "γ, the draft length: how many tokens are guessed ahead in a cycle and then checked in one "
+    "pass of the target model. Only measured lengths are offered; 0 switches speculation off."
+)
+LOAD = "Requests that arrive in a second, at the whole service, at random moments (Poisson)."
+NUM_REQUESTS = "How many requests one simulation serves. More give steadier percentiles."
+SEED = "Same seed and profile, same result. Another seed shows how much is chance."
+PROMPT_TOKENS = "Mean length of a prompt, in tokens (about three quarters of a word each)."
+OUTPUT_TOKENS = "Mean length of an answer, in tokens."
+MAX_TOKENS = "No request is longer than this."
+CV = "Coefficient of variation: standard deviation divided by mean. 0: all alike."
+RECORDED = (
+    "Draw prompt length, answer length and acceptance of one recorded request together, instead "
+    "of drawing lengths on their own."
+)
+REPLICAS = "Copies of the engine, each on its own machine; requests are spread over them."
+MAX_NUM_SEQS = "Requests that one replica decodes at the same time; the others wait."
+TTFT = "TTFT, time to first token: from arrival to the first token of the answer."
+TPOT = "TPOT, time per output token: mean gap between tokens of one request after the first."
+E2E = "E2E, end to end: from arrival to the last token."
+SLO = "Service objective: a request that meets all limits counts as goodput. 0: no limit."
+BATCH = "Requests that decode in the same step. A larger batch fills the machine."
+CONTEXT = "Tokens that a request holds already (prompt and answer so far); they cost reading time."
+EMITTED = (
+    "E[Y], the mean acceptance length: tokens that one draft-and-check cycle emits, the target "
+    "model's own token included. Plain decoding emits 1."
+)
+SPEEDUP = (
+    "S = E[Y] × time of a plain step / time of a cycle, from the cost law alone: no queue, no "
+    "prefill. Above 1 speculation decodes faster."
+)
+PLAIN_STEP = "Time of one engine step for one request; each step emits one token."
+ALPHA = (
+    "α: accepted / tested drafts, as one number. IID is the usual simplification that every "
+    "position is accepted with this same probability, independently."
+)
+SURVIVAL = (
+    "Share of cycles in which all γ drafts are accepted, with a 95 % interval over the recorded "
+    "requests."
+)
+EVERY_PROPOSER = "All proposers of the profile that were measured under this sampling."
+REPLICATIONS = "Repeated simulations with other luck behind every interval. More are steadier."
+GLOSSARY = f"""
+- {TTFT}
+- {TPOT}
+- {E2E}
+- p50, p95: half, or 95 %, of the requests are at least this fast.
+- Goodput: requests a second that meet every limit of the service objective.
+- Mean acceptance length: tokens that one cycle emits; plain decoding emits 1.
+- KV cache: memory that holds what the model has read so far; when it is full, requests wait.
+"""
+
+
+def percent(share: float) -> str:
+    """A share with one decimal."""
+    return f"{share:.1%}".replace("%", " %")
+
+
+def sampling_label(sampling: Sampling) -> str:
+    """Temperature and cuts, in a few words."""
+    if sampling.temperature == 0.0:
+        parts = ["greedy (temperature 0)"]
+    else:
+        parts = [f"temperature {sampling.temperature:g}"]
+    parts += [f"top-k {sampling.top_k}"] if sampling.top_k else []
+    parts += [f"top-p {sampling.top_p:g}"] if sampling.top_p < 1.0 else []
+    return ", ".join(parts)
+
+
+def origin_line(origin: dict[str, Any]) -> str:
+    """Where a result comes from, in one line."""
+    parts = [
+        f"Simulated from profile {origin['profile']} ({origin['profile_source']}, "
+        f"sha256 {origin['profile_sha256'][:12]})",
+        f"contract {origin['contract'].replace('_', ' ')}",
+        f"temperature {origin['sampling']['temperature']:g}",
+        f"seed {origin['seed']}",
+        f"specplan {origin['specplan_version']}",
+    ]
+    if "acceptance_model" in origin:
+        parts.insert(3, f"acceptance model {origin['acceptance_model']}")
+    return "; ".join(parts) + "."

@@ -1,0 +1,135 @@
+"""Sidebar widgets for load, lengths, deployment and objective; each returns scenario changes."""
+
+from typing import Any
+
+import streamlit as st
+
+from app import words
+from simcore.scenario import LognormalLengths, Scenario
+
+MAX_LOAD_FACTOR = 4.0  # the slider ends at this times the workload's own rate
+NUM_LOAD_STEPS = 80
+
+
+def choose_load(base: Scenario) -> dict[str, Any]:
+    arrivals = base.workload.arrivals
+    if arrivals.kind == "batch":
+        st.caption("Offline batch: every request arrives at the start.")
+        return {}
+    top = MAX_LOAD_FACTOR * arrivals.rate_per_s
+    step = top / NUM_LOAD_STEPS
+    rate = st.slider(
+        "Load (requests/s)",
+        min_value=step,
+        max_value=top,
+        value=arrivals.rate_per_s,
+        step=step,
+        key=f"sidebar.{base.name}.rate",
+        help=words.LOAD,
+    )
+    return {"workload.arrivals.rate_per_s": rate}
+
+
+def edit_workload(base: Scenario, has_recordings: bool) -> dict[str, Any]:
+    prefix = f"sidebar.{base.name}"
+    changes: dict[str, Any] = {
+        "workload.num_requests": st.number_input(
+            "Requests to simulate",
+            min_value=10,
+            max_value=1_000_000,
+            value=base.workload.num_requests,
+            step=500,
+            key=f"{prefix}.num_requests",
+            help=words.NUM_REQUESTS,
+        ),
+        "seed": st.number_input(
+            "Seed", min_value=0, value=base.seed, step=1, key=f"{prefix}.seed", help=words.SEED
+        ),
+    }
+    lengths = base.workload.lengths
+    if lengths.kind == "recorded":
+        st.caption("Lengths and acceptance come from recorded requests together.")
+        return changes
+    if has_recordings and st.toggle(
+        "Lengths of recorded requests", key=f"{prefix}.recorded", help=words.RECORDED
+    ):
+        return changes | {"workload.lengths": {"kind": "recorded"}}
+    return changes | {"workload.lengths": _edit_lengths(prefix, lengths)}
+
+
+def _edit_lengths(prefix: str, lengths: LognormalLengths) -> dict[str, Any]:
+    edited: dict[str, Any] = {"kind": "lognormal"}
+    for part, title, help_text in (
+        ("prompt", "Prompt", words.PROMPT_TOKENS),
+        ("output", "Answer", words.OUTPUT_TOKENS),
+    ):
+        before = getattr(lengths, part)
+        key = f"{prefix}.{part}"
+        edited[part] = {
+            "mean_tokens": st.number_input(
+                f"{title}, mean (tokens)",
+                min_value=1.0,
+                value=before.mean_tokens,
+                step=10.0,
+                format="%.0f",
+                key=f"{key}.mean_tokens",
+                help=help_text,
+            ),
+            "cv": st.number_input(
+                f"{title}, spread (std / mean)",
+                min_value=0.0,
+                max_value=10.0,
+                value=before.cv,
+                step=0.1,
+                format="%.1f",
+                key=f"{key}.cv",
+                help=words.CV,
+            ),
+            "max_tokens": st.number_input(
+                f"{title}, longest (tokens)",
+                min_value=1,
+                value=before.max_tokens,
+                step=64,
+                key=f"{key}.max_tokens",
+                help=words.MAX_TOKENS,
+            ),
+        }
+    return edited
+
+
+def edit_deployment(base: Scenario) -> dict[str, Any]:
+    prefix = f"sidebar.{base.name}"
+    changes: dict[str, Any] = {
+        "deployment.replicas": st.number_input(
+            "Replicas",
+            min_value=1,
+            max_value=1024,
+            value=base.deployment.replicas,
+            key=f"{prefix}.replicas",
+            help=words.REPLICAS,
+        ),
+        "deployment.max_num_seqs": st.number_input(
+            "Running requests a replica (max_num_seqs)",
+            min_value=1,
+            max_value=4096,
+            value=base.deployment.max_num_seqs,
+            key=f"{prefix}.max_num_seqs",
+            help=words.MAX_NUM_SEQS,
+        ),
+    }
+    for name, title, help_text in (
+        ("ttft_s", "Limit for TTFT (s)", words.TTFT),
+        ("tpot_s", "Limit for TPOT (s)", words.TPOT),
+        ("e2e_s", "Limit for E2E (s)", words.E2E),
+    ):
+        limit = st.number_input(
+            title,
+            min_value=0.0,
+            value=getattr(base.slo, name) or 0.0,
+            step=0.01,
+            format="%.3f",
+            key=f"{prefix}.{name}",
+            help=f"{help_text} {words.SLO}",
+        )
+        changes[f"slo.{name}"] = limit or None
+    return changes
