@@ -15,6 +15,7 @@ from simcore.report.text import seconds
 from simcore.scenario import Scenario
 
 BATCH_SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
+MAX_BATCH_SIZES = 6  # as many as a picture has colours for
 DEFAULT_CONTEXT_TOKENS = 512
 
 
@@ -44,9 +45,10 @@ def show_estimate(stored: StoredProfile, scenario: Scenario) -> None:
 
 
 def _batch_sizes(stored: StoredProfile) -> tuple[int, ...]:
-    """Powers of two inside the measured box."""
+    """Powers of two inside the measured box; every other one where a picture could not hold all."""
     limit = stored.profile.cost.domain.max_batch_size
-    return tuple(size for size in BATCH_SIZES if size <= limit)
+    sizes = tuple(size for size in BATCH_SIZES if size <= limit)
+    return sizes if len(sizes) <= MAX_BATCH_SIZES else sizes[::2]
 
 
 def _choose_point(stored: StoredProfile, scenario: Scenario) -> tuple[int, int]:

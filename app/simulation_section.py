@@ -41,9 +41,11 @@ class Comparison:
 def show_simulation(stored: StoredProfile, scenario: Scenario) -> None:
     """The button, and the results of the last run."""
     st.header("Simulate the service", divider="gray")
+    replicas = scenario.deployment.replicas
     st.markdown(
-        f"{scenario.workload.num_requests:,} requests through {scenario.deployment.replicas} "
-        "replica(s), with queueing, prefill and KV cache; once without speculation and once with."
+        f"{scenario.workload.num_requests:,} requests through {replicas} "
+        f"{'replica' if replicas == 1 else 'replicas'}, with queueing, prefill and KV cache; once "
+        "without speculation and once with."
     )
     if st.button("Simulate", type="primary", key="decide.simulate"):
         st.session_state.pop(KEY, None)

@@ -175,9 +175,54 @@ def _with_profile(monkeypatch: pytest.MonkeyPatch, folder: Path, **changes: obje
     raw = json.loads((bundled_profiles()[H100] / PROFILE_FILE).read_text(encoding="utf-8"))
     folder.mkdir()
     (folder / PROFILE_FILE).write_text(json.dumps(raw | changes), encoding="utf-8")
+    _bundle(monkeypatch, folder)
+
+
+def _bundle(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     found = bundled_profiles() | {folder.name: folder}
     for module in (cache, inputs):
         monkeypatch.setattr(module, "bundled_profiles", lambda: found)
+
+
+@pytest.fixture
+def recorded_page(monkeypatch, recorded_profile) -> AppTest:
+    """The page on an invented measured profile with acceptance traces."""
+    _bundle(monkeypatch, recorded_profile.folder)
+    at = AppTest.from_file(str(ENTRY), default_timeout=60).run()
+    at.selectbox(key="sidebar.profile").set_value("recorded").run()
+    workload = at.selectbox(key="sidebar.recorded.workload").value
+    at.number_input(key=f"sidebar.{workload}.num_requests").set_value(FEW_REQUESTS).run()
+    at.slider(key=f"sidebar.{workload}.rate").set_value(0.4).run()
+    at.number_input(key=f"sidebar.{workload}.max_num_seqs").set_value(8).run()
+    return at
+
+
+@pytest.mark.parametrize("proposer", ["ngram", "draft_model"])
+def test_recorded_requests_give_an_interval_under_every_sampling(recorded_page, proposer):
+    recorded_page.selectbox(key="sidebar.recorded.proposer").set_value(proposer).run()
+    box = recorded_page.selectbox(key=f"sidebar.recorded.{proposer}.sampling")
+    assert len(box.options) == 2
+    for label in box.options:
+        recorded_page.selectbox(key=f"sidebar.recorded.{proposer}.sampling").set_value(label).run()
+        assert "95 % interval: " in _captions(_sound(recorded_page))
+        assert _scenario(recorded_page).contract.value.replace("_", " ") in _captions(recorded_page)
+
+
+def test_recorded_lengths_are_simulated_and_planned(recorded_page, recorded_profile):
+    toggle = next(each for each in recorded_page.toggle if "recorded" in each.label)
+    _sound(toggle.set_value(True).run())
+    scenario = _scenario(recorded_page)
+    assert scenario.workload.lengths.kind == "recorded"
+    _sound(recorded_page.button(key="decide.simulate").click().run())
+    summary = summarise(simulate(scenario, stored=recorded_profile))
+    shown = recorded_page.table[0].value.iloc[:, 1]
+    assert shown["Whole request, E2E: p50"] == seconds(summary.e2e.p50_s)
+    assert "acceptance model trace" in _captions(recorded_page)
+    recorded_page.checkbox(key="decide.every_proposer").set_value(True)
+    recorded_page.number_input(key="decide.replications").set_value(2)
+    _sound(next(b for b in recorded_page.button if b.label == "Make the plan").click().run())
+    plan = recorded_page.session_state["decide.plan"].plan
+    assert {each.proposer for each in plan.candidates} == {None, "ngram", "draft_model"}
 
 
 def test_a_profile_of_another_schema_is_refused_in_one_sentence(monkeypatch, tmp_path):
