@@ -16,7 +16,7 @@ from simcore.serving.simulation import SimulationResult
 from simcore.serving.state import FINISHED, STATE_NAMES, Records, gap_bin_edges_s
 
 PERCENTILES = (50, 90, 95, 99)
-SATURATED_BELOW = 0.9  # share of arrivals that had finished when the last one came
+FALLING_BEHIND = 0.1  # share of arrivals
 
 
 class Distribution(Frozen):
@@ -270,8 +270,12 @@ def _mean_batch_size(steps: Records) -> float:
 
 
 def _is_saturated(requests: Records) -> bool:
-    """Most of an open stream has finished when its last request arrives, unless a queue grows."""
-    last_s = requests["arrival_s"].max()
-    if last_s == 0.0:
-        return False  # an offline batch is all backlog
-    return bool(np.mean(requests["finish_s"] <= last_s) < SATURATED_BELOW)
+    """Whether the service fell behind while requests arrived.
+
+    Over the second half of the arrivals fewer finished than came: by more than a tenth, and by
+    more than chance makes of a Poisson count (three standard deviations).
+    """
+    begin_s, end_s = requests["arrival_s"][len(requests) // 2], requests["arrival_s"][-1]
+    came = int(np.sum((requests["arrival_s"] > begin_s) & (requests["arrival_s"] <= end_s)))
+    ended = int(np.sum((requests["finish_s"] > begin_s) & (requests["finish_s"] <= end_s)))
+    return came - ended > max(FALLING_BEHIND * came, 3.0 * np.sqrt(came))

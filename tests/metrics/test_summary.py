@@ -1,0 +1,85 @@
+"""Metrics against their definitions in docs/metrics.md."""
+
+import numpy as np
+import pytest
+
+from simcore import simulate, summarise
+from tests.factories import make_scenario
+
+LENGTHS = {
+    "kind": "lognormal",
+    "prompt": {"mean_tokens": 30, "cv": 0.5, "max_tokens": 100},
+    "output": {"mean_tokens": 40, "cv": 0.5, "max_tokens": 200},
+}
+
+
+def _run(stored, rate_per_s: float, num_requests: int, **changes):
+    return simulate(
+        make_scenario(
+            stored,
+            **{
+                "workload.lengths": LENGTHS,
+                "workload.arrivals": {"kind": "poisson", "rate_per_s": rate_per_s},
+                "workload.num_requests": num_requests,
+                "speculation.num_speculative_tokens": 2,
+                **changes,
+            },
+        )
+    )
+
+
+def test_latencies_follow_their_definitions(recorded_profile):
+    result = _run(recorded_profile, 2.0, 200)
+    frame = result.requests.iloc[20:]
+    summary = summarise(result)
+    e2e_s = frame["finish_s"] - frame["arrival_s"]
+    ttft_s = frame["first_token_s"] - frame["arrival_s"]
+    tpot_s = ((e2e_s - ttft_s) / (frame["output_tokens"] - 1))[frame["output_tokens"] > 1]
+    for found, values in ((summary.e2e, e2e_s), (summary.ttft, ttft_s), (summary.tpot, tpot_s)):
+        assert found.mean_s == pytest.approx(values.mean())
+        assert found.p95_s == pytest.approx(np.percentile(values, 95))
+
+
+def test_goodput_counts_requests_that_meet_every_limit(recorded_profile):
+    free = summarise(_run(recorded_profile, 2.0, 200))
+    slo = {"slo.e2e_s": free.e2e.p50_s, "slo.ttft_s": free.ttft.p90_s}
+    result = _run(recorded_profile, 2.0, 200, **slo)
+    frame = result.requests.iloc[20:]
+    met = (frame["finish_s"] - frame["arrival_s"] <= slo["slo.e2e_s"]) & (
+        frame["first_token_s"] - frame["arrival_s"] <= slo["slo.ttft_s"]
+    )
+    summary = summarise(result)
+    assert summary.goodput_fraction == pytest.approx(met.mean())
+    assert 0.2 < summary.goodput_fraction < 0.6
+    assert free.goodput_per_s is None
+
+
+def test_gap_percentiles_are_those_of_the_gaps_within_a_bin(recorded_profile):
+    # One request at a time: the gaps are the times of its cycles.
+    result = _run(recorded_profile, 2.0, 50, **{"deployment.max_num_seqs": 1})
+    steps = result.step_records
+    gaps_s = (steps["end_s"] - steps["begin_s"])[steps["num_decoding"] == 1]
+    summary = summarise(result)
+    assert result.gap_counts.sum() == len(gaps_s)
+    assert summary.itl_burst.mean_s == pytest.approx(gaps_s.mean(), rel=0.01)
+    for name, percentile in (("p50_s", 50), ("p99_s", 99)):
+        expected = np.percentile(gaps_s, percentile)
+        assert getattr(summary.itl_burst, name) == pytest.approx(expected, rel=0.02)
+    tokens = summary.tokens.emitted_tokens - summary.tokens.first_tokens
+    assert summary.itl_token.mean_s == pytest.approx(gaps_s.sum() / tokens, rel=0.01)
+
+
+def test_time_shares_sum_to_one(recorded_profile):
+    time = summarise(_run(recorded_profile, 2.0, 100)).time
+    assert sum(time.model_dump().values()) == pytest.approx(1.0)
+    assert min(time.model_dump().values()) >= 0.0
+
+
+@pytest.mark.parametrize(
+    ("rate_per_s", "num_requests", "saturated"),
+    [(0.5, 300, False), (3.0, 300, False), (60.0, 600, True), (2.0, 30, False)],
+)
+def test_saturation_is_a_queue_that_keeps_growing(
+    recorded_profile, rate_per_s, num_requests, saturated
+):
+    assert summarise(_run(recorded_profile, rate_per_s, num_requests)).is_saturated is saturated
