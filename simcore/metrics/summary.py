@@ -278,4 +278,4 @@ def _is_saturated(requests: Records) -> bool:
     begin_s, end_s = requests["arrival_s"][len(requests) // 2], requests["arrival_s"][-1]
     came = int(np.sum((requests["arrival_s"] > begin_s) & (requests["arrival_s"] <= end_s)))
     ended = int(np.sum((requests["finish_s"] > begin_s) & (requests["finish_s"] <= end_s)))
-    return came - ended > max(FALLING_BEHIND * came, 3.0 * np.sqrt(came))
+    return bool(came - ended > max(FALLING_BEHIND * came, 3.0 * np.sqrt(came)))
