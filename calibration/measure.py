@@ -16,7 +16,7 @@ from calibration.entries import proposer_entries, provenance_entry, title
 from calibration.errors import CalibrationError
 from calibration.models import LanguageModel, check_same_tokenizer, load_model
 from calibration.progress import Track, silent
-from calibration.prompts import encode_prompts, read_prompts
+from calibration.promptset import encode_prompts, read_prompts
 from calibration.proposers.draft_model import DraftModelProposer
 from calibration.proposers.ngram import NgramProposer
 from calibration.proposers.protocol import Proposer as DraftSource

@@ -48,7 +48,7 @@ def draft(tiny_pair: "TinyPair") -> "LanguageModel":
 
 @pytest.fixture(scope="session")
 def prompt_ids(target: "LanguageModel") -> list[list[int]]:
-    from calibration.prompts import Prompt, prompt_token_ids
+    from calibration.promptset import Prompt, prompt_token_ids
 
     return [prompt_token_ids(Prompt("test", text), target.tokenizer) for text in QUESTIONS]
 
