@@ -31,11 +31,13 @@ fix: $(VENV)/.all
 lean-test: $(LEAN)/.done
 	SPECPLAN_LEAN=1 $(LEAN)/bin/python -m pytest tests/lean -p no:cacheprovider
 
+# Results are committed with their date, command and versions.
 bench: $(VENV)/.all
-	$(BIN)/python -m pytest -m slow tests/benchmarks
+	$(BIN)/specplan bench
+	$(BIN)/specplan bench --json > docs/benchmarks.json
 
 validate: $(VENV)/.all
-	$(BIN)/python -m pytest -m slow tests --ignore tests/benchmarks
+	$(BIN)/python -m pytest -m slow tests
 
 # Measure the profile of this machine's CPU again (about half an hour on two quiet cores).
 profile: $(VENV)/.all

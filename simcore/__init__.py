@@ -10,6 +10,7 @@ from simcore.errors import InfeasibleError, ProfileError, ScenarioError, Specpla
 from simcore.metrics.summary import Summary, summarise
 from simcore.profile.store import StoredProfile, bundled_profiles, load_profile, write_profile
 from simcore.scenario import Scenario, dump_scenario, load_scenario
+from simcore.scenario_files import open_scenario
 from simcore.serving.simulation import SimulationResult, simulate
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "dump_scenario",
     "load_profile",
     "load_scenario",
+    "open_scenario",
     "simulate",
     "summarise",
     "write_profile",

@@ -7,8 +7,11 @@ that a normal run records is on. CPU seconds run from the scenario to finished r
 data frames; compilation is apart.
 """
 
+import platform
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
+from importlib.metadata import version
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -54,7 +57,7 @@ def run_bench(progress: Callable[[int, int], None] | None = None) -> dict[str, A
         name: {key: median(run[key] for run in runs) for key in runs[0]}
         for name, runs in seen.items()
     }
-    return found | {"repeats": NUM_REPEATS, "specplan_version": specplan_version()}
+    return found | {"repeats": NUM_REPEATS, "made_by": _environment()}
 
 
 def bench_text(found: dict[str, Any]) -> str:
@@ -65,6 +68,26 @@ def bench_text(found: dict[str, Any]) -> str:
         f"({found[name]['cpu_s'] * 1e3:.1f} ms CPU, {found[name]['wall_s'] * 1e3:.1f} ms wall)"
         for name in ("gamma_0", "gamma_3")
     )
+
+
+def _environment() -> dict[str, str]:
+    """What a timing means nothing without."""
+    names = ("numba", "numpy", "pandas", "simpy")
+    return {
+        "date": datetime.now(UTC).date().isoformat(),
+        "command": "specplan bench --json",
+        "machine": platform.machine(),
+        "processor": _processor(),
+        "python": platform.python_version(),
+        "specplan": specplan_version(),
+    } | {name: version(name) for name in names}
+
+
+def _processor() -> str:
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return f"{names[0]}, {len(names)} logical CPUs" if names else platform.processor() or "unknown"
 
 
 def _timed(stored: StoredProfile, gamma: int) -> dict[str, float]:

@@ -184,8 +184,9 @@ def commit(state: State, index: int) -> None:
             step.accepted_tokens += row.step_accepted
             step.emitted_tokens += _commit_cycle(state, int(request), end_s)
         row.step_tokens = 0
-        if row.emitted_tokens == row.output_tokens:
+        if row.emitted_tokens == row.output_tokens and row.state == DECODING:
             release_to(state, index, request, 0)
+            replica.num_decoding -= 1
             row.state = FINISHED
             row.finish_s = end_s
             state.cursor.num_ended[0] += 1
@@ -209,6 +210,7 @@ def _commit_prefill(state: State, request: int, end_s: float) -> None:
     row.prefill_left_tokens -= row.step_tokens
     if row.prefill_left_tokens == 0:
         row.state = DECODING
+        state.replicas[row.replica].num_decoding += 1
         if row.emitted_tokens == 0:
             row.emitted_tokens = 1
             row.first_token_s = end_s

@@ -17,24 +17,33 @@ def blocks_for(tokens: int, block_size: int) -> int:
 @compiled
 def missing_blocks(state: State, request: int, tokens: int) -> int:
     """Blocks beyond those held that the request needs to cover `tokens`; 0 if none."""
-    needed = blocks_for(tokens, state.limits.block_size)
-    return max(0, needed - int(state.requests[request].held_blocks))
+    held = int(state.requests[request].held_blocks)
+    size = state.limits.block_size
+    # Most steps stay within the last block: no division for them.
+    return 0 if tokens <= held * size else blocks_for(tokens, size) - held
 
 
 @compiled
 def reserve(state: State, index: int, request: int, tokens: int) -> None:
     """Hold blocks for `tokens`; the caller has checked that they are free."""
-    replica = state.replicas[index]
     missing = missing_blocks(state, request, tokens)
+    if missing == 0:
+        return
+    replica = state.replicas[index]
     replica.free_blocks -= missing
     state.requests[request].held_blocks += missing
     used = replica.total_blocks - replica.free_blocks
-    replica.peak_used_blocks = max(replica.peak_used_blocks, used)
+    if used > replica.peak_used_blocks:
+        replica.peak_used_blocks = used
 
 
 @compiled
 def release_to(state: State, index: int, request: int, tokens: int) -> None:
     """Give back every block beyond those that cover `tokens`."""
-    kept = blocks_for(tokens, state.limits.block_size)
-    state.replicas[index].free_blocks += state.requests[request].held_blocks - kept
-    state.requests[request].held_blocks = kept
+    row = state.requests[request]
+    size = state.limits.block_size
+    if row.held_blocks * size - tokens < size:
+        return
+    kept = blocks_for(tokens, size)
+    state.replicas[index].free_blocks += row.held_blocks - kept
+    row.held_blocks = kept

@@ -47,7 +47,9 @@ def schedule(state: State, index: int, now_s: float) -> int:
 
     Returns how many requests were preempted for it.
     """
-    budget = state.limits.max_num_batched_tokens - _decode_tokens(state, index)
+    # Decodes come first: what they may take is no prefill's to spend.
+    decode_tokens = state.replicas[index].num_decoding * (1 + state.limits.gamma)
+    budget = state.limits.max_num_batched_tokens - decode_tokens
     preempted = 0
     position = 0
     while position < state.replicas[index].num_running:
@@ -68,15 +70,6 @@ def schedule(state: State, index: int, now_s: float) -> int:
     if preempted == 0 or state.replicas[index].num_running == 0:
         _admit(state, index, now_s, budget)
     return preempted
-
-
-@compiled
-def _decode_tokens(state: State, index: int) -> int:
-    count = 0
-    for position in range(state.replicas[index].num_running):
-        if state.requests[state.running[index, position]].state == DECODING:
-            count += 1
-    return count * (1 + state.limits.gamma)
 
 
 @compiled
@@ -116,6 +109,8 @@ def _drop_last(state: State, index: int) -> int:
     request = state.running[index, replica.num_running]
     release_to(state, index, request, 0)
     row = state.requests[request]
+    if row.state == DECODING:
+        replica.num_decoding -= 1
     row.committed_tokens = 0
     row.step_tokens = 0
     row.step_gamma = 0

@@ -66,6 +66,7 @@ REPLICA_DTYPE = np.dtype(
         ("free_blocks", "i8"),
         ("peak_used_blocks", "i8"),
         ("num_running", "i8"),
+        ("num_decoding", "i8"),
         ("num_waiting", "i8"),
         ("waiting_head", "i8"),
         ("waiting_tail", "i8"),
