@@ -33,8 +33,7 @@ def reserve(state: State, index: int, request: int, tokens: int) -> None:
     replica.free_blocks -= missing
     state.requests[request].held_blocks += missing
     used = replica.total_blocks - replica.free_blocks
-    if used > replica.peak_used_blocks:
-        replica.peak_used_blocks = used
+    replica.peak_used_blocks = max(replica.peak_used_blocks, used)
 
 
 @compiled

@@ -16,7 +16,7 @@ import simpy
 from simcore.serving.engine import RECORDS_FULL, arrive, begin, commit, has_work, run_until
 from simcore.serving.state import STEP_DTYPE, Records, State
 
-STEPS_PER_CHUNK = 50_000
+STEPS_PER_CHUNK = 200_000
 
 Progress = Callable[[int, int], None]  # (requests ended, requests in all)
 
@@ -108,24 +108,32 @@ class Service:
             self._progress(int(self._state.cursor.num_ended[0]), len(self._state.requests))
 
     def _flush_steps(self) -> None:
-        """Move finished step records out; those of steps under way stay, at the front."""
+        """Move finished step records out, without copying them where none is under way.
+
+        The kernel goes on in a new buffer; steps under way begin it.
+        """
         state = self._state
         count = int(state.cursor.num_steps[0])
         busy = np.flatnonzero(state.replicas["is_busy"])
         open_rows = state.replicas["step_row"][busy]
-        finished = np.ones(count, dtype=bool)
-        finished[open_rows] = False
-        self._chunks.append(state.steps[:count][finished])
-        state.steps[: len(busy)] = state.steps[open_rows]
+        fresh = new_step_records(len(state.replicas))
+        fresh[: len(busy)] = state.steps[open_rows]
+        finished = state.steps[:count]
+        if len(busy):
+            finished = np.delete(finished, open_rows)
+        self._chunks.append(finished)
         state.replicas["step_row"][busy] = np.arange(len(busy))
         state.cursor.num_steps[0] = len(busy)
+        self._state = state._replace(steps=fresh)
 
     def _take_steps(self) -> Records:
         self._flush_steps()
-        steps = np.concatenate(self._chunks)
+        steps = self._chunks[0] if len(self._chunks) == 1 else np.concatenate(self._chunks)
+        if len(self._state.replicas) == 1:
+            return steps  # one replica's steps begin in the order they are recorded
         return steps[np.lexsort((steps["replica"], steps["begin_s"]))]
 
 
 def new_step_records(num_replicas: int) -> Records:
     """Room for the records of one chunk of steps."""
-    return np.zeros(STEPS_PER_CHUNK + 2 * num_replicas, dtype=STEP_DTYPE)
+    return np.empty(STEPS_PER_CHUNK + 2 * num_replicas, dtype=STEP_DTYPE)
