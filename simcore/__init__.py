@@ -11,10 +11,12 @@ from simcore.metrics.summary import Summary, summarise
 from simcore.profile.store import StoredProfile, bundled_profiles, load_profile, write_profile
 from simcore.scenario import Scenario, dump_scenario, load_scenario
 from simcore.scenario_files import open_scenario
+from simcore.serving.caller_policy import PolicyView
 from simcore.serving.simulation import SimulationResult, simulate
 
 __all__ = [
     "InfeasibleError",
+    "PolicyView",
     "ProfileError",
     "Scenario",
     "ScenarioError",

@@ -12,6 +12,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from simcore.errors import ScenarioError
 from simcore.profile.schema import Contract, Frozen, Sampling
+from simcore.speculation import Speculation
 from simcore.validation import describe_validation_error
 
 # --- workload: who asks ------------------------------------------------------------------------
@@ -93,26 +94,7 @@ class Deployment(Frozen):
     )
 
 
-# --- speculation and objective -----------------------------------------------------------------
-
-
-class Speculation(Frozen):
-    """Chain speculation of fixed draft length; 0 is off."""
-
-    proposer: str | None = Field(None, description="a proposer of the profile; null: off")
-    num_speculative_tokens: int = Field(0, ge=0, le=64)
-    acceptance: Literal["auto", "trace", "positional"] = Field(
-        "auto",
-        description="replay of recorded requests, or survival by position; auto: the best held",
-    )
-
-    @model_validator(mode="after")
-    def _check_proposer(self) -> Self:
-        if self.num_speculative_tokens > 0 and self.proposer is None:
-            raise ValueError(
-                f"num_speculative_tokens is {self.num_speculative_tokens} but no proposer is named"
-            )
-        return self
+# --- objective -----------------------------------------------------------------
 
 
 class SLO(Frozen):

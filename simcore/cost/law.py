@@ -79,6 +79,10 @@ class CostLaw(_Law):
 
     target: TargetLaw
     propose: dict[str, LinearLaw]
+    idle_propose: dict[str, LinearLaw] = Field(
+        default_factory=dict,
+        description="proposer -> what a step without drafts still pays while it is loaded",
+    )
     reconcile: LinearLaw = LinearLaw()
     overhead_s: float = Field(0.0, ge=0.0)
     domain: CostDomain

@@ -19,6 +19,7 @@ class LawTables(NamedTuple):
     per_kv_token_plain_s: float
     per_kv_token_verify_s: float
     propose: NDArray[np.float64]  # [7] in the order of LinearLaw's fields
+    idle_propose: NDArray[np.float64]  # [7] paid by a step that drafts nothing
     reconcile: NDArray[np.float64]  # [7]
     overhead_s: float
     speculative_factor: float  # scales the steps that draft, for cost uncertainty; 1 by default
@@ -65,6 +66,7 @@ def law_tables(law: CostLaw, proposer: str | None, *, speculative_factor: float 
         per_kv_token_plain_s=target.per_kv_token_plain_s,
         per_kv_token_verify_s=target.per_kv_token_verify_s,
         propose=_coefficients(propose),
+        idle_propose=_coefficients(law.idle_propose.get(proposer or "", LinearLaw())),
         reconcile=_coefficients(law.reconcile),
         overhead_s=law.overhead_s,
         speculative_factor=speculative_factor,
@@ -140,7 +142,7 @@ def _piecewise(knots: NDArray[np.float64], values: NDArray[np.float64], tokens: 
 def price_step(tables: LawTables, shape: StepShape) -> tuple[float, float, float, float]:
     """(propose, target, reconcile, overhead) seconds of one step (DESIGN section 4).
 
-    A step that drafts nothing pays no proposing.
+    A step that drafts nothing pays only what a loaded proposer costs idle (the "off" tax).
     """
     target_s = (
         _piecewise(tables.knot_tokens, tables.knot_s, shape.query_tokens)
@@ -148,10 +150,11 @@ def price_step(tables: LawTables, shape: StepShape) -> tuple[float, float, float
         + tables.per_kv_token_plain_s * shape.plain_context_tokens
         + tables.per_kv_token_verify_s * shape.verify_context_tokens
     )
-    propose_s = 0.0
-    if shape.gamma > 0:
+    kv = shape.plain_context_tokens + shape.verify_context_tokens
+    if shape.gamma == 0:
+        propose_s = _linear(tables.idle_propose, 0.0, shape.num_decoding, 0.0, kv, target_s)
+    else:
         planned = shape.num_decoding * shape.gamma
-        kv = shape.plain_context_tokens + shape.verify_context_tokens
         propose_s = _linear(tables.propose, shape.gamma, shape.num_decoding, planned, kv, target_s)
         propose_s *= tables.speculative_factor
         target_s *= tables.speculative_factor

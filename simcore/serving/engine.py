@@ -10,10 +10,11 @@ arrivals, then the steps that begin; the one-step-at-a-time mode (service.py) ke
 import math
 from pathlib import Path
 
-from simcore.acceptance.model import draw_cycle, next_trace
 from simcore.compiled import compiled
 from simcore.cost.price import StepShape, price_step
+from simcore.serving.cycle import draw
 from simcore.serving.ledger import release_to
+from simcore.serving.policy import choose_draft_length, observe_step
 from simcore.serving.scheduler import enqueue, schedule
 from simcore.serving.state import (
     DECODING,
@@ -58,6 +59,7 @@ def has_work(state: State, index: int) -> bool:
 def begin(state: State, index: int, now_s: float) -> None:
     """Begin a step: afterwards the replica is busy until step_end_s, or idle if nothing ran."""
     replica = state.replicas[index]
+    choose_draft_length(state, index, now_s)
     preempted = schedule(state, index, now_s)
     if replica.num_running == 0:
         return
@@ -71,6 +73,7 @@ def begin(state: State, index: int, now_s: float) -> None:
     step.used_blocks = replica.total_blocks - replica.free_blocks
     step.num_preemptions = preempted
     shape = _propose(state, index)
+    replica.last_scheduled = int(shape.num_requests)
     _price(state, index, shape)
     replica.is_busy = 1
     replica.step_end_s = step.end_s
@@ -94,7 +97,7 @@ def _propose(state: State, index: int) -> StepShape:
             verify_context += row.committed_tokens
             continue
         num_decoding += 1
-        _draw(state, int(request))
+        draw(state, int(request))
         row.step_tokens = 1 + row.step_proposed
         gamma = max(gamma, row.step_gamma)
         planned += row.step_gamma
@@ -131,26 +134,6 @@ def _propose(state: State, index: int) -> StepShape:
 
 
 @compiled
-def _draw(state: State, request: int) -> None:
-    """The cycle of one decoding request: proposed and accepted drafts."""
-    row = state.requests[request]
-    position = int(row.emitted_tokens)
-    tables = state.cycles
-    trace_row = 0
-    if tables.is_trace and row.step_gamma > 0:
-        while position - row.segment_start >= tables.output_tokens[row.trace]:
-            row.segment_start += tables.output_tokens[row.trace]
-            row.segment += 1
-            row.trace = next_trace(tables, state.seed, request, int(row.segment), int(row.trace))
-        trace_row = int(tables.offset[row.trace] + position - row.segment_start)
-    proposed, accepted = draw_cycle(
-        tables, state.seed, request, int(row.domain), position, trace_row, int(row.step_gamma)
-    )
-    row.step_proposed = proposed
-    row.step_accepted = accepted
-
-
-@compiled
 def _price(state: State, index: int, shape: StepShape) -> None:
     step = state.steps[state.replicas[index].step_row]
     propose_s, target_s, reconcile_s, overhead_s = price_step(state.law, shape)
@@ -167,7 +150,7 @@ def commit(state: State, index: int) -> None:
     replica = state.replicas[index]
     step = state.steps[replica.step_row]
     end_s = step.end_s
-    kept = 0
+    kept, drafting = 0, 0
     known_gap_s, known_bin = -1.0, 0
     for position in range(replica.num_running):
         request = state.running[index, position]
@@ -181,6 +164,7 @@ def commit(state: State, index: int) -> None:
                 known_gap_s, known_bin = gap_s, _gap_bin(gap_s)
             state.gap_counts[known_bin] += 1
             row.max_gap_s = max(row.max_gap_s, gap_s)
+            drafting += int(row.step_gamma > 0)
             step.accepted_tokens += row.step_accepted
             step.emitted_tokens += _commit_cycle(state, int(request), end_s)
         row.step_tokens = 0
@@ -194,6 +178,7 @@ def commit(state: State, index: int) -> None:
             release_to(state, index, request, row.committed_tokens)
             state.running[index, kept] = request
             kept += 1
+    observe_step(state, index, drafting, int(step.proposed_tokens), int(step.accepted_tokens))
     replica.num_running = kept
     replica.is_busy = 0
     replica.step_end_s = math.inf
@@ -256,7 +241,7 @@ def run_until(state: State, limit_s: float) -> int:
     Returns ALL_ENDED, TIME_REACHED, or RECORDS_FULL when the step records need more room.
     """
     while True:
-        if state.cursor.num_steps[0] + len(state.replicas) > len(state.steps):
+        if records_full(state):
             return RECORDS_FULL
         now_s = _next_event_s(state)
         if math.isinf(now_s):
@@ -271,6 +256,15 @@ def run_until(state: State, limit_s: float) -> int:
         for index in range(len(state.replicas)):
             if state.replicas[index].is_busy == 0 and has_work(state, index):
                 begin(state, index, now_s)
+
+
+@compiled
+def records_full(state: State) -> bool:
+    room = len(state.replicas)  # each may begin one step, and change its draft length, at a time
+    return bool(
+        state.cursor.num_steps[0] + room > len(state.steps)
+        or state.cursor.num_changes[0] + room > len(state.changes)
+    )
 
 
 @compiled

@@ -8,7 +8,9 @@ never reads how long an output will be nor what will be accepted.
 """
 
 from simcore.compiled import compiled
+from simcore.serving.cycle import draw
 from simcore.serving.ledger import missing_blocks, release_to, reserve
+from simcore.serving.policy_tables import ORACLE
 from simcore.serving.state import (
     DECODING,
     FAILED,
@@ -48,7 +50,8 @@ def schedule(state: State, index: int, now_s: float) -> int:
     Returns how many requests were preempted for it.
     """
     # Decodes come first: what they may take is no prefill's to spend.
-    decode_tokens = state.replicas[index].num_decoding * (1 + state.limits.gamma)
+    gamma = int(state.replicas[index].gamma)
+    decode_tokens = state.replicas[index].num_decoding * (1 + gamma)
     budget = state.limits.max_num_batched_tokens - decode_tokens
     preempted = 0
     position = 0
@@ -56,7 +59,7 @@ def schedule(state: State, index: int, now_s: float) -> int:
         request = state.running[index, position]
         row = state.requests[request]
         if row.state == DECODING:
-            row.step_gamma = state.limits.gamma
+            row.step_gamma = plan_drafts(state, int(request), gamma)
             row.step_tokens = 1 + row.step_gamma
         else:
             row.step_gamma = 0
@@ -70,6 +73,19 @@ def schedule(state: State, index: int, now_s: float) -> int:
     if preempted == 0 or state.replicas[index].num_running == 0:
         _admit(state, index, now_s, budget)
     return preempted
+
+
+@compiled
+def plan_drafts(state: State, request: int, gamma: int) -> int:
+    """Drafts planned for one request of a step; the oracle alone looks at what would survive."""
+    row = state.requests[request]
+    if row.can_speculate == 0:
+        return 0
+    if state.policy.kind == ORACLE:
+        row.step_gamma = gamma
+        draw(state, request)
+        return int(row.step_accepted)
+    return gamma
 
 
 @compiled
@@ -157,7 +173,7 @@ def _admit(state: State, index: int, now_s: float, budget: int) -> None:
         # A preempted request recomputes what it had: prompt + emitted, less the root.
         prefill_tokens = row.prompt_tokens + max(row.emitted_tokens - 1, 0)
         chunk = min(prefill_tokens, budget)
-        ahead = 1 + state.limits.gamma if chunk == prefill_tokens else 0
+        ahead = 1 + replica.gamma if chunk == prefill_tokens else 0
         alone = replica.num_running == 0
         needed = chunk if alone else chunk + ahead
         if missing_blocks(state, request, needed) > replica.free_blocks:

@@ -13,7 +13,16 @@ from typing import Any
 import numpy as np
 import simpy
 
-from simcore.serving.engine import RECORDS_FULL, arrive, begin, commit, has_work, run_until
+from simcore.serving.caller_policy import CallerPolicy, ask_policy
+from simcore.serving.engine import (
+    RECORDS_FULL,
+    arrive,
+    begin,
+    commit,
+    has_work,
+    records_full,
+    run_until,
+)
 from simcore.serving.state import STEP_DTYPE, Records, State
 
 STEPS_PER_CHUNK = 200_000
@@ -49,11 +58,18 @@ class Clock(simpy.Environment):
 class Service:
     """One simulated service: replicas, their requests, and the records they leave."""
 
-    def __init__(self, state: State, progress: Progress | None = None) -> None:
+    def __init__(
+        self,
+        state: State,
+        progress: Progress | None = None,
+        policy: CallerPolicy | None = None,
+    ) -> None:
         self._clock = Clock()
         self._state = state
         self._progress = progress
+        self._policy = policy
         self._chunks: list[Records] = []
+        self._changes: list[Records] = []
 
     def run(self) -> Records:
         """Run to the end in the bulk kernel; returns the step records in order of time."""
@@ -69,6 +85,11 @@ class Service:
             self._clock.process(self._replica(index))
         self._clock.run()
         return self._take_steps()
+
+    @property
+    def changes(self) -> Records:
+        """Draft lengths put in force, in order of time; complete once the run has ended."""
+        return np.concatenate(self._changes)
 
     def _bulk(self) -> Generator[simpy.Event, None, None]:
         while True:
@@ -90,17 +111,22 @@ class Service:
 
     def _replica(self, index: int) -> Generator[simpy.Event, None, None]:
         replica = self._state.replicas[index]
+        last = (0, 0)
         while True:
             if not has_work(self._state, index):
                 self._wake[index] = self._clock.event()
                 yield self._wake[index]
             yield self._clock.at(self._clock.now, Priority.BEGIN)
-            if self._state.cursor.num_steps[0] == len(self._state.steps):
+            if records_full(self._state):
                 self._flush_steps()
+            if self._policy is not None:
+                ask_policy(self._policy, self._state, index, self._clock.now, last)
             begin(self._state, index, self._clock.now)
             while replica["is_busy"]:
                 yield self._clock.at(float(replica["step_end_s"]), Priority.COMMIT)
                 commit(self._state, index)
+                step = self._state.steps[replica["step_row"]]
+                last = (int(step["proposed_tokens"]), int(step["accepted_tokens"]))
             self._report()
 
     def _report(self) -> None:
@@ -124,6 +150,8 @@ class Service:
         self._chunks.append(finished)
         state.replicas["step_row"][busy] = np.arange(len(busy))
         state.cursor.num_steps[0] = len(busy)
+        self._changes.append(state.changes[: state.cursor.num_changes[0]].copy())
+        state.cursor.num_changes[0] = 0
         self._state = state._replace(steps=fresh)
 
     def _take_steps(self) -> Records:

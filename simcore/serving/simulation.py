@@ -6,17 +6,22 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from simcore.acceptance.model import AcceptanceModel
-from simcore.acceptance.trace import TraceSet
+from simcore.acceptance.trace import TraceSet, walk
 from simcore.cost.price import law_tables
 from simcore.errors import ScenarioError
 from simcore.matching import acceptance_model, load_traces, matching_records, mismatches
 from simcore.profile.store import StoredProfile, load_profile
 from simcore.scenario import Scenario, dump_scenario
+from simcore.serving.caller_policy import CallerPolicy
 from simcore.serving.memory import KVBudget, kv_budget
+from simcore.serving.policy import REASONS
+from simcore.serving.policy_tables import policy_tables
 from simcore.serving.service import Progress, Service, new_step_records
 from simcore.serving.state import (
+    CHANGE_DTYPE,
     NONE,
     NUM_GAP_BINS,
     PENDING,
@@ -46,6 +51,7 @@ class SimulationResult:
     request_records: Records  # REQUEST_DTYPE, in order of arrival
     step_records: Records  # STEP_DTYPE, in order of begin
     replica_records: Records
+    change_records: Records  # CHANGE_DTYPE: draft lengths that the policy put in force
     gap_counts: IntArray  # emissions by gap, bins of state.gap_bin_edges_s()
     mismatches: tuple[str, ...]
 
@@ -70,6 +76,15 @@ class SimulationResult:
 
         return pd.DataFrame(self.step_records)
 
+    @cached_property
+    def policy_changes(self) -> "pd.DataFrame":
+        """One row for each change of the draft length in force: when, from, to, why."""
+        import pandas as pd  # noqa: PLC0415
+
+        frame = pd.DataFrame(self.change_records)
+        frame["reason"] = np.array(REASONS)[self.change_records["reason"]]
+        return frame
+
     @property
     def origin(self) -> dict[str, Any]:
         """What reproduces this run: versions, profile, seed, model, contract."""
@@ -78,6 +93,9 @@ class SimulationResult:
             "mismatches": list(self.mismatches),
         }
 
+
+CHANGES_PER_CHUNK = 1000
+PLAIN_STREAM = 5  # of the seed; the workload's own streams are SeedSequence children
 
 INTERNAL_COLUMNS = (
     "held_blocks",
@@ -124,16 +142,21 @@ def simulate(
     variation: Variation | None = None,
     progress: Progress | None = None,
     stepwise: bool = False,
+    policy: CallerPolicy | None = None,
 ) -> SimulationResult:
     """Run one scenario to the end of its last request.
 
     `stored` and `traces` avoid reading the profile again. `stepwise` runs one event at a time,
-    with the same records. Raises ScenarioError, ProfileError or InfeasibleError before any of it.
+    with the same records. `policy` is asked for the draft length before every step (and needs
+    that mode); it takes the place of the scenario's own. Raises ScenarioError, ProfileError or
+    InfeasibleError before any of it.
     """
     stored = stored or load_profile(scenario.profile)
     prepared = new_state(scenario, stored, traces=traces, variation=variation)
-    service = Service(prepared.state, progress)
-    steps = service.run_stepwise() if stepwise else service.run()
+    if policy is not None:
+        _check_caller_policy(scenario, prepared.model)
+    service = Service(prepared.state, progress, policy)
+    steps = service.run_stepwise() if stepwise or policy is not None else service.run()
     return SimulationResult(
         scenario=scenario,
         stored=stored,
@@ -143,6 +166,7 @@ def simulate(
         step_records=steps,
         replica_records=prepared.state.replicas,
         gap_counts=prepared.state.gap_counts,
+        change_records=service.changes,
         mismatches=prepared.mismatches,
     )
 
@@ -177,16 +201,22 @@ def new_state(
     if traces is None:
         traces = load_traces(stored, matching_records(stored, scenario, reference))
     model = acceptance_model(stored, scenario, reference, gamma, traces=traces)
+    _check_policy(scenario, model)
     loaded = reference if gamma > 0 else None
     budget = kv_budget(stored.profile, deployment, loaded)
     batch = sample_requests(
         scenario.workload, model.domain_names, model.traces, scenario.seed, pools=variation.pools
     )
+    policy = policy_tables(scenario.speculation, *_expectations(model, gamma))
     state = State(
-        requests=_request_records(batch),
-        replicas=new_replicas(deployment.replicas, budget.total_blocks),
+        requests=_request_records(batch, scenario),
+        replicas=new_replicas(
+            deployment.replicas, budget.total_blocks, max(scenario.speculation.draft_lengths())
+        ),
         running=np.zeros((deployment.replicas, deployment.max_num_seqs), dtype=np.int64),
         steps=new_step_records(deployment.replicas),
+        changes=np.zeros(CHANGES_PER_CHUNK + deployment.replicas, dtype=CHANGE_DTYPE),
+        gate_window=np.zeros((deployment.replicas, policy.window_steps, 2), dtype=np.int64),
         gap_counts=np.zeros(NUM_GAP_BINS, dtype=np.int64),
         cursor=new_cursor(),
         limits=Limits(
@@ -199,6 +229,7 @@ def new_state(
             stored.profile.cost, loaded, speculative_factor=variation.speculative_cost_factor
         ),
         cycles=model.tables,
+        policy=policy,
         seed=np.uint64(scenario.seed),
     )
     return Prepared(state, model, budget, found)
@@ -224,7 +255,51 @@ def _check_limits(scenario: Scenario) -> None:
         )
 
 
-def _request_records(batch: RequestBatch) -> Records:
+def _check_policy(scenario: Scenario, model: AcceptanceModel) -> None:
+    """Acceptance by position was measured for one draft length and says nothing of another."""
+    speculation = scenario.speculation
+    lengths = set(speculation.draft_lengths()) - {0}
+    if model.name == "positional" and lengths - {speculation.num_speculative_tokens}:
+        raise ScenarioError(
+            f"policy {speculation.policy.kind!r} may choose draft lengths {sorted(lengths)}, but "
+            f"acceptance by position holds for {speculation.num_speculative_tokens} only; use a "
+            "profile with traces (acceptance 'trace'), or a policy between off and one length"
+        )
+
+
+def _check_caller_policy(scenario: Scenario, model: AcceptanceModel) -> None:
+    if scenario.speculation.policy.kind != "fixed":
+        raise ScenarioError(
+            f"a policy in Python and the scenario's {scenario.speculation.policy.kind!r} exclude "
+            "each other; leave the scenario's at 'fixed'"
+        )
+    if model.name == "positional":
+        raise ScenarioError(
+            "a policy in Python may choose any draft length, but acceptance by position holds for "
+            "one; use a profile with traces (acceptance 'trace')"
+        )
+
+
+def _expectations(
+    model: AcceptanceModel, longest: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """E[Y] and proposed drafts a cycle by draft length 0 .. longest, pooled over the domains."""
+    tokens, drafts = np.ones(longest + 1), np.zeros(longest + 1)
+    for gamma in range(1, longest + 1):
+        if model.traces is not None:
+            cycles = walk(model.traces, gamma)
+            if len(cycles.accepted):
+                tokens[gamma] += cycles.accepted.mean()
+                drafts[gamma] = cycles.proposed.mean()
+        elif gamma == model.max_gamma:
+            match = model.tables.match_probability
+            survival = np.cumprod(model.tables.conditional, axis=1).sum(axis=1) * match
+            tokens[gamma] += survival.mean()
+            drafts[gamma] = gamma * match.mean()
+    return tokens, drafts
+
+
+def _request_records(batch: RequestBatch, scenario: Scenario) -> Records:
     requests = np.zeros(len(batch.arrival_s), dtype=REQUEST_DTYPE)
     for name in ("arrival_s", "prompt_tokens", "output_tokens", "domain", "trace"):
         requests[name] = getattr(batch, name)
@@ -232,5 +307,9 @@ def _request_records(batch: RequestBatch) -> Records:
         requests[name] = -1.0
     requests["state"] = PENDING
     requests["replica"] = NONE
+    requests["can_speculate"] = 1
+    if scenario.speculation.plain_fraction > 0.0:
+        luck = np.random.default_rng([scenario.seed, PLAIN_STREAM]).random(len(requests))
+        requests["can_speculate"] = luck >= scenario.speculation.plain_fraction
     requests["next_waiting"] = NONE
     return requests

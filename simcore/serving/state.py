@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from simcore.acceptance.model import CycleTables
 from simcore.cost.price import LawTables
+from simcore.serving.policy_tables import PolicyTables
 
 Records = Any  # a numpy structured array; numpy's types do not know its fields
 
@@ -51,6 +52,7 @@ REQUEST_DTYPE = np.dtype(
         ("trace", "i8"),
         ("segment_start", "i8"),
         ("segment", "i8"),
+        ("can_speculate", "i8"),
         # the step under way
         ("step_tokens", "i8"),
         ("step_gamma", "i8"),
@@ -73,6 +75,14 @@ REPLICA_DTYPE = np.dtype(
         ("is_busy", "i8"),
         ("step_row", "i8"),
         ("step_end_s", "f8"),
+        # the policy: draft length in force, steps since it changed, what it has learnt
+        ("gamma", "i8"),
+        ("last_scheduled", "i8"),
+        ("policy_age", "i8"),
+        ("policy_seen", "i8"),
+        ("policy_mean", "f8"),
+        ("gate_proposed", "i8"),
+        ("gate_accepted", "i8"),
     ]
 )
 
@@ -102,6 +112,19 @@ STEP_DTYPE = np.dtype(
     ]
 )
 
+CHANGE_DTYPE = np.dtype(
+    [
+        ("time_s", "f8"),
+        ("replica", "i8"),
+        ("from_tokens", "i8"),
+        ("to_tokens", "i8"),
+        ("reason", "i8"),
+        ("num_running", "i8"),
+        ("free_blocks", "i8"),
+        ("acceptance", "f8"),
+    ]
+)
+
 # Gaps between emissions are counted in bins 1 % wide, from 1 µs to 10,000 s.
 GAP_MIN_S = 1e-6
 GAP_BIN_RATIO = 1.01
@@ -109,7 +132,7 @@ NUM_GAP_BINS = 2316
 
 
 class Limits(NamedTuple):
-    """The deployment's limits and the draft length in force."""
+    """The deployment's limits and the longest draft that may be in force."""
 
     block_size: int
     max_num_seqs: int
@@ -121,6 +144,7 @@ class Cursor(NamedTuple):
     """Where the run stands; one-element arrays, so that compiled code can move them."""
 
     num_steps: NDArray[np.int64]
+    num_changes: NDArray[np.int64]
     next_arrival: NDArray[np.int64]
     next_replica: NDArray[np.int64]
     num_ended: NDArray[np.int64]
@@ -133,22 +157,26 @@ class State(NamedTuple):
     replicas: Records  # [num_replicas]
     running: NDArray[np.int64]  # [num_replicas, max_num_seqs] in order of admission
     steps: Records  # [capacity]
+    changes: Records  # [capacity] draft lengths put in force
+    gate_window: NDArray[np.int64]  # [num_replicas, window, 2] proposed, accepted drafts of steps
     gap_counts: NDArray[np.int64]  # [NUM_GAP_BINS] emissions by gap since the one before
     cursor: Cursor
     limits: Limits
     law: LawTables
     cycles: CycleTables
+    policy: PolicyTables
     seed: np.uint64
 
 
-def new_replicas(num_replicas: int, total_blocks: int) -> Records:
-    """Idle replicas with every KV block free."""
+def new_replicas(num_replicas: int, total_blocks: int, gamma: int) -> Records:
+    """Idle replicas with every KV block free and this draft length in force."""
     replicas = np.zeros(num_replicas, dtype=REPLICA_DTYPE)
     replicas["total_blocks"] = total_blocks
     replicas["free_blocks"] = total_blocks
     replicas["waiting_head"] = NONE
     replicas["waiting_tail"] = NONE
     replicas["step_end_s"] = np.inf
+    replicas["gamma"] = gamma
     return replicas
 
 

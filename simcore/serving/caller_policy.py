@@ -1,0 +1,64 @@
+"""A policy written in plain Python and passed to `simulate(policy=...)`.
+
+It is asked before every step, in the one-step-at-a-time mode, and sees what a scheduler sees.
+
+    def calm(view: PolicyView) -> int:
+        return view.longest if view.num_running <= 4 else 0
+
+    result = simulate(scenario, policy=calm)
+    result.policy_changes  # when and from what to what
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from simcore.errors import ScenarioError
+from simcore.serving.policy import CALLER, set_draft_length
+from simcore.serving.state import State
+
+
+@dataclass(frozen=True)
+class PolicyView:
+    """What the policy may look at when a step of one replica is about to begin."""
+
+    now_s: float
+    replica: int
+    draft_length: int  # in force now
+    longest: int  # num_speculative_tokens of the scenario
+    num_running: int
+    num_waiting: int
+    free_block_fraction: float
+    last_proposed_tokens: int  # of the replica's step before, whole batch
+    last_accepted_tokens: int
+
+
+CallerPolicy = Callable[[PolicyView], int]
+
+
+def ask_policy(
+    policy: CallerPolicy, state: State, index: int, now_s: float, last: tuple[int, int]
+) -> None:
+    """Let the caller's policy set the draft length. `last`: proposed, accepted of the step before.
+
+    Raises ScenarioError where it asks for what the scenario does not allow.
+    """
+    replica = state.replicas[index]
+    view = PolicyView(
+        now_s=now_s,
+        replica=index,
+        draft_length=int(replica["gamma"]),
+        longest=state.limits.gamma,
+        num_running=int(replica["num_running"]),
+        num_waiting=int(replica["num_waiting"]),
+        free_block_fraction=float(replica["free_blocks"] / replica["total_blocks"]),
+        last_proposed_tokens=last[0],
+        last_accepted_tokens=last[1],
+    )
+    chosen = policy(view)
+    if not isinstance(chosen, int) or not 0 <= chosen <= state.limits.gamma:
+        raise ScenarioError(
+            f"the policy asked for {chosen!r} drafts at {now_s:.3f} s; expected a whole number "
+            f"from 0 to num_speculative_tokens = {state.limits.gamma}"
+        )
+    if chosen != view.draft_length:
+        set_draft_length(state, index, now_s, chosen, CALLER)
