@@ -7,8 +7,10 @@ from simcore.acceptance.model import (
     positional_from_traces,
     positional_model,
     trace_model,
+    tree_model,
 )
 from simcore.acceptance.trace import TraceSet, trace_set_from_rows
+from simcore.acceptance.tree import DraftTree
 from simcore.errors import ScenarioError
 from simcore.profile.schema import AcceptanceRecord
 from simcore.profile.store import StoredProfile
@@ -122,14 +124,23 @@ def acceptance_model(
         )
     traces = load_traces(stored, records) if traces is None else traces
     wanted = scenario.speculation.acceptance
+    if scenario.speculation.tree is not None and gamma > 0 and wanted == "positional":
+        raise ScenarioError("a draft tree is replayed by ranks; use acceptance 'trace' or 'auto'")
     if wanted == "trace" and traces is None:
         raise ScenarioError(
             f"acceptance 'trace': profile {stored.profile.name!r} holds survival figures for "
             f"{proposer!r}, no traces; use 'positional' or 'auto'"
         )
     if traces is not None:
+        if scenario.speculation.tree is not None and gamma > 0:
+            return tree_model(traces, DraftTree(scenario.speculation.tree))
         replayed = wanted in ("auto", "trace") or gamma == 0
         return trace_model(traces) if replayed else positional_from_traces(traces, gamma)
+    if scenario.speculation.tree is not None and gamma > 0:
+        raise ScenarioError(
+            f"a draft tree needs the ranks of recorded tokens; profile {stored.profile.name!r} "
+            f"holds survival figures for {proposer!r}"
+        )
     used = gamma or gammas[0]
     return positional_model(
         {r.domain: np.array(r.conditional_acceptance[used]) for r in records},

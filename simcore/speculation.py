@@ -7,6 +7,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+from simcore.acceptance.tree import DraftTree
 from simcore.profile.schema import Frozen
 
 DraftLength = Annotated[int, Field(ge=0, le=64)]
@@ -163,6 +164,10 @@ class Speculation(Frozen):
     num_speculative_tokens: DraftLength = Field(
         0, description="the draft length, or the longest that a policy may choose"
     )
+    tree: tuple[int, ...] | None = Field(
+        None,
+        description="parent of each candidate, -1 the root; its depth is num_speculative_tokens",
+    )
     policy: Policy = FixedPolicy()
     plain_fraction: float = Field(
         0.0, ge=0.0, le=1.0, description="share of requests whose adapter or grammar rules it out"
@@ -178,6 +183,8 @@ class Speculation(Frozen):
             raise ValueError(
                 f"num_speculative_tokens is {self.num_speculative_tokens} but no proposer is named"
             )
+        if self.tree is not None:
+            self._check_tree(DraftTree(self.tree))
         asked = max(self.draft_lengths())
         if asked > self.num_speculative_tokens:
             raise ValueError(
@@ -185,6 +192,23 @@ class Speculation(Frozen):
                 f"{self.num_speculative_tokens}; raise it or shorten the policy's"
             )
         return self
+
+    def _check_tree(self, tree: DraftTree) -> None:
+        if tree.depth != self.num_speculative_tokens:
+            raise ValueError(
+                f"the tree is {tree.depth} deep, num_speculative_tokens is "
+                f"{self.num_speculative_tokens}; set it to {tree.depth}"
+            )
+        if set(self.policy.draft_lengths(tree.depth)) - {0, tree.depth}:
+            raise ValueError(
+                f"policy {self.policy.kind!r} shortens drafts, which a static tree cannot; use "
+                "'fixed', a table between 0 and the depth, or the gate"
+            )
+
+    @property
+    def num_draft_tokens(self) -> int:
+        """m: candidates that the target scores in a cycle at full draft length."""
+        return len(self.tree) if self.tree is not None else self.num_speculative_tokens
 
     def draft_lengths(self) -> tuple[int, ...]:
         """Every draft length that the policy may choose, ascending."""

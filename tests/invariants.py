@@ -6,6 +6,7 @@ import numpy as np
 
 from simcore.serving.engine import run_until
 from simcore.serving.ledger import blocks_for
+from simcore.serving.scheduler import candidates
 from simcore.serving.service import new_step_records
 from simcore.serving.simulation import SimulationResult
 from simcore.serving.state import (
@@ -136,7 +137,7 @@ def _ledger_balances(state: State) -> None:
         for row in own[running]:
             reserved = 0
             if replica["is_busy"] and row["state"] == DECODING:
-                reserved = 1 + int(row["step_gamma"])
+                reserved = 1 + candidates(state, int(row["step_gamma"]))
             elif replica["is_busy"]:
                 reserved = int(row["step_tokens"])
             covered = int(row["committed_tokens"]) + reserved

@@ -18,7 +18,9 @@ from simcore.acceptance.counter_random import (
 )
 from simcore.acceptance.survival import conditional_from_survival, survival_from_cycles
 from simcore.acceptance.trace import TraceSet, walk
+from simcore.acceptance.tree import DraftTree, accepted_depth
 from simcore.compiled import compiled
+from simcore.errors import ScenarioError
 
 
 class CycleTables(NamedTuple):
@@ -33,6 +35,8 @@ class CycleTables(NamedTuple):
     stratum_members: NDArray[np.int64]
     stratum_begin: NDArray[np.int64]
     stratum_end: NDArray[np.int64]
+    rank: NDArray[np.int16]  # [num_rows, depth] of the realised tokens; for trees
+    children: NDArray[np.int64]  # [m + 1, widest] of the tree; no rows for a chain
     conditional: NDArray[np.float64]  # [num_domains, γ], given a match
     match_probability: NDArray[np.float64]  # [num_domains]
 
@@ -61,10 +65,29 @@ def trace_model(traces: TraceSet) -> AcceptanceModel:
         stratum_members=strata.members,
         stratum_begin=strata.begin,
         stratum_end=strata.end,
+        rank=np.zeros((0, 0), dtype=np.int16),
+        children=np.zeros((0, 0), dtype=np.int64),
         conditional=np.zeros((len(traces.domain_names), 0)),
         match_probability=np.ones(len(traces.domain_names)),
     )
     return AcceptanceModel("trace", traces.domain_names, traces.max_gamma, tables, traces)
+
+
+def tree_model(traces: TraceSet, tree: DraftTree) -> AcceptanceModel:
+    """Replay of recorded requests on a static tree, by the ranks of their tokens.
+
+    Raises ScenarioError where the tree is deeper than the recording or ranks were not recorded.
+    """
+    if tree.depth > traces.max_gamma or traces.rank is None:
+        raise ScenarioError(
+            f"a tree of depth {tree.depth}: the recording holds ranks to depth "
+            f"{0 if traces.rank is None else traces.max_gamma}; use a shallower tree"
+        )
+    chain = trace_model(traces)
+    tables = chain.tables._replace(
+        rank=np.ascontiguousarray(traces.rank[:, : tree.depth]), children=tree.children()
+    )
+    return replace(chain, tables=tables)
 
 
 def positional_model(
@@ -116,6 +139,8 @@ def trace_free_tables() -> CycleTables:
         stratum_members=none,
         stratum_begin=none,
         stratum_end=none,
+        rank=np.zeros((0, 0), dtype=np.int16),
+        children=np.zeros((0, 0), dtype=np.int64),
         conditional=np.zeros((0, 0)),
         match_probability=np.zeros(0),
     )
@@ -170,6 +195,11 @@ def draw_cycle(
 def _replay(
     tables: CycleTables, seed: np.uint64, request: int, position: int, row: int, gamma: int
 ) -> tuple[int, int]:
+    if len(tables.children) > 0:
+        # A proposer that found nothing proposes no tree.
+        if tables.proposed[row] == 0:
+            return 0, 0
+        return len(tables.children) - 1, accepted_depth(tables.children, tables.rank[row])
     proposed = min(int(tables.proposed[row]), gamma)
     if tables.ratio.shape[1] == 0:
         return proposed, min(int(tables.accepted[row]), gamma)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from simcore.compiled import compiled
 from simcore.errors import ProfileError
 
+RANK_ABSENT = 32767  # the realised token was no candidate of the proposer
 MIN_STRATUM = 4
 MAX_STRATA = 5
 
@@ -34,6 +35,8 @@ class TraceSet:
     prompt_tokens: NDArray[np.int64]  # [num_requests]
     domain: NDArray[np.int64]  # [num_requests] index into domain_names
     max_gamma: int
+    # Rank of the realised token per depth [num_rows, max_gamma]; None where nobody recorded it.
+    rank: NDArray[np.int16] | None = None
 
     @property
     def num_requests(self) -> int:
@@ -89,16 +92,23 @@ def trace_set_from_rows(
         prompt_tokens=np.asarray(table.column("prompt_tokens").to_numpy(), dtype=np.int64)[offset],
         domain=np.array([domain_of[int(key)] for key in record[offset]], dtype=np.int64),
         max_gamma=max_gamma,
+        rank=_dense(table, "rank", max_gamma, RANK_ABSENT).astype(np.int16),
     )
 
 
 def _dense_ratio(table: pa.Table, max_gamma: int) -> NDArray[np.float64]:
     """[num_rows, max_gamma]; depths past the end of a list count as never accepted (0)."""
-    column = table.column("ratio").combine_chunks()
+    column = table.column("ratio")
     if column.null_count == len(column):
         return np.zeros((len(column), 0), dtype=np.float64)
+    return _dense(table, "ratio", max_gamma, 0.0)
+
+
+def _dense(table: pa.Table, name: str, max_gamma: int, missing: float) -> NDArray[np.float64]:
+    """A list column as [num_rows, max_gamma], `missing` past the end of a list."""
+    column = table.column(name).combine_chunks()
     lengths = np.asarray(column.value_lengths().fill_null(0).to_numpy(zero_copy_only=False))
-    dense = np.zeros((len(column), max_gamma), dtype=np.float64)
+    dense = np.full((len(column), max_gamma), missing)
     rows = np.repeat(np.arange(len(column)), lengths)
     depths = np.arange(len(rows)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
     values = np.asarray(column.flatten().to_numpy(zero_copy_only=False), dtype=np.float64)

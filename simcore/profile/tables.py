@@ -44,7 +44,6 @@ TRACE_SCHEMA = pa.schema(
 )
 SCHEMAS = {"cost": COST_SCHEMA, "traces": TRACE_SCHEMA}
 PHASES = ("target", "propose", "reconcile", "overhead")
-RANK_ABSENT = 32767
 
 
 def to_arrow(name: str, frame: "pd.DataFrame") -> pa.Table:

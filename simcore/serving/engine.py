@@ -15,7 +15,7 @@ from simcore.cost.price import StepShape, price_step
 from simcore.serving.cycle import draw
 from simcore.serving.ledger import release_to
 from simcore.serving.policy import choose_draft_length, observe_step
-from simcore.serving.scheduler import enqueue, schedule
+from simcore.serving.scheduler import candidates, enqueue, schedule
 from simcore.serving.state import (
     DECODING,
     FINISHED,
@@ -100,7 +100,7 @@ def _propose(state: State, index: int) -> StepShape:
         draw(state, int(request))
         row.step_tokens = 1 + row.step_proposed
         gamma = max(gamma, row.step_gamma)
-        planned += row.step_gamma
+        planned += candidates(state, int(row.step_gamma))
         proposed += row.step_proposed
         query += row.step_tokens
         if row.step_proposed == 0:
@@ -210,7 +210,7 @@ def _commit_cycle(state: State, request: int, end_s: float) -> int:
     accepted = min(row.step_accepted, remaining)
     emitted = min(row.step_accepted + 1, remaining)
     row.num_cycles += 1
-    row.planned_tokens += row.step_gamma
+    row.planned_tokens += candidates(state, int(row.step_gamma))
     row.proposed_tokens += row.step_proposed
     row.accepted_tokens += accepted
     row.cut_tokens += row.step_accepted + 1 - emitted

@@ -51,7 +51,7 @@ def schedule(state: State, index: int, now_s: float) -> int:
     """
     # Decodes come first: what they may take is no prefill's to spend.
     gamma = int(state.replicas[index].gamma)
-    decode_tokens = state.replicas[index].num_decoding * (1 + gamma)
+    decode_tokens = state.replicas[index].num_decoding * (1 + candidates(state, gamma))
     budget = state.limits.max_num_batched_tokens - decode_tokens
     preempted = 0
     position = 0
@@ -60,7 +60,7 @@ def schedule(state: State, index: int, now_s: float) -> int:
         row = state.requests[request]
         if row.state == DECODING:
             row.step_gamma = plan_drafts(state, int(request), gamma)
-            row.step_tokens = 1 + row.step_gamma
+            row.step_tokens = 1 + candidates(state, int(row.step_gamma))
         else:
             row.step_gamma = 0
             row.step_tokens = max(0, min(row.prefill_left_tokens, budget))
@@ -73,6 +73,12 @@ def schedule(state: State, index: int, now_s: float) -> int:
     if preempted == 0 or state.replicas[index].num_running == 0:
         _admit(state, index, now_s, budget)
     return preempted
+
+
+@compiled
+def candidates(state: State, gamma: int) -> int:
+    """m: tokens that one request drafts and has verified at this draft length; a tree is whole."""
+    return state.limits.num_draft_tokens if gamma == state.limits.gamma else gamma
 
 
 @compiled
@@ -173,7 +179,7 @@ def _admit(state: State, index: int, now_s: float, budget: int) -> None:
         # A preempted request recomputes what it had: prompt + emitted, less the root.
         prefill_tokens = row.prompt_tokens + max(row.emitted_tokens - 1, 0)
         chunk = min(prefill_tokens, budget)
-        ahead = 1 + replica.gamma if chunk == prefill_tokens else 0
+        ahead = 1 + candidates(state, int(replica.gamma)) if chunk == prefill_tokens else 0
         alone = replica.num_running == 0
         needed = chunk if alone else chunk + ahead
         if missing_blocks(state, request, needed) > replica.free_blocks:

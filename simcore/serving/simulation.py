@@ -224,6 +224,7 @@ def new_state(
             max_num_seqs=deployment.max_num_seqs,
             max_num_batched_tokens=deployment.max_num_batched_tokens,
             gamma=gamma,
+            num_draft_tokens=scenario.speculation.num_draft_tokens,
         ),
         law=law_tables(
             stored.profile.cost, loaded, speculative_factor=variation.speculative_cost_factor
@@ -245,11 +246,11 @@ def _first_fitting(stored: StoredProfile, scenario: Scenario) -> str:
 
 def _check_limits(scenario: Scenario) -> None:
     deployment = scenario.deployment
-    widest = deployment.max_num_seqs * (1 + scenario.speculation.num_speculative_tokens)
+    widest = deployment.max_num_seqs * (1 + scenario.speculation.num_draft_tokens)
     if widest > deployment.max_num_batched_tokens:
         raise ScenarioError(
             f"max_num_seqs {deployment.max_num_seqs} x (1 + "
-            f"{scenario.speculation.num_speculative_tokens} drafts) = {widest} tokens a step, but "
+            f"{scenario.speculation.num_draft_tokens} drafts) = {widest} tokens a step, but "
             f"max_num_batched_tokens is {deployment.max_num_batched_tokens}; raise it, or lower "
             "max_num_seqs or num_speculative_tokens"
         )

@@ -138,6 +138,7 @@ class Limits(NamedTuple):
     max_num_seqs: int
     max_num_batched_tokens: int
     gamma: int
+    num_draft_tokens: int  # m at full draft length: γ for a chain, the nodes of a tree
 
 
 class Cursor(NamedTuple):
