@@ -5,7 +5,7 @@ definition in docs/glossary.md. The profile that it names supplies the measured 
 """
 
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Any, Literal, Self
 
 import yaml
 from pydantic import Field, ValidationError, model_validator
@@ -14,69 +14,32 @@ from simcore.errors import ScenarioError
 from simcore.profile.schema import Contract, Frozen, Sampling
 from simcore.speculation import Speculation
 from simcore.validation import describe_validation_error
+from simcore.workload_kinds import (
+    BatchArrivals,
+    LognormalLengths,
+    LognormalTokens,
+    PoissonArrivals,
+    RecordedLengths,
+    Workload,
+)
 
-# --- workload: who asks ------------------------------------------------------------------------
+__all__ = [
+    "SLO",
+    "BatchArrivals",
+    "Deployment",
+    "LognormalLengths",
+    "LognormalTokens",
+    "PoissonArrivals",
+    "RecordedLengths",
+    "Scenario",
+    "Speculation",
+    "Workload",
+    "dump_scenario",
+    "load_scenario",
+    "parse_scenario",
+]
 
-
-class PoissonArrivals(Frozen):
-    """Independent arrivals: exponential gaps of mean 1 / rate."""
-
-    kind: Literal["poisson"] = "poisson"
-    rate_per_s: float = Field(gt=0.0, description="of the whole service")
-
-
-class BatchArrivals(Frozen):
-    """Every request arrives at time 0: an offline batch."""
-
-    kind: Literal["batch"]
-
-
-class LognormalTokens(Frozen):
-    """Token counts, lognormal with this mean and coefficient of variation, rounded, clipped."""
-
-    mean_tokens: float = Field(ge=1.0)
-    cv: float = Field(ge=0.0, le=10.0, description="standard deviation / mean")
-    max_tokens: int = Field(ge=1)
-
-    @model_validator(mode="after")
-    def _check_limit(self) -> Self:
-        if self.max_tokens < self.mean_tokens:
-            raise ValueError(
-                f"max_tokens {self.max_tokens} is below mean_tokens {self.mean_tokens}; raise it"
-            )
-        return self
-
-
-class LognormalLengths(Frozen):
-    """Prompt and output lengths drawn apart from each other."""
-
-    kind: Literal["lognormal"] = "lognormal"
-    prompt: LognormalTokens
-    output: LognormalTokens
-
-
-class RecordedLengths(Frozen):
-    """Prompt length, output length and acceptance trace of one recorded request together."""
-
-    kind: Literal["recorded"]
-
-
-class Workload(Frozen):
-    """What the service is asked for."""
-
-    arrivals: Annotated[PoissonArrivals | BatchArrivals, Field(discriminator="kind")]
-    lengths: Annotated[LognormalLengths | RecordedLengths, Field(discriminator="kind")]
-    domains: dict[str, float] = Field(
-        default_factory=dict, description="domain -> weight; empty: every domain alike"
-    )
-    num_requests: int = Field(2000, ge=1, le=10_000_000)
-
-    @model_validator(mode="after")
-    def _check_weights(self) -> Self:
-        if any(weight <= 0.0 for weight in self.domains.values()):
-            raise ValueError(f"domains {self.domains}; expected weights above 0")
-        return self
-
+DATA_PATHS = ("arrivals.path", "lengths.path", "lengths.file.path")  # of the workload
 
 # --- deployment: what serves -------------------------------------------------------------------
 
@@ -161,8 +124,8 @@ def parse_scenario(raw: object, origin: str) -> Scenario:
 def load_scenario(path: Path) -> Scenario:
     """Read a scenario from YAML (or JSON, which is YAML). Raises ScenarioError.
 
-    A profile folder given relative to the scenario's own is made absolute, so that the scenario
-    means the same wherever it is written again.
+    A profile folder or a recorded file given relative to the scenario's own folder is made
+    absolute, so that the scenario means the same wherever it is written again.
     """
     try:
         raw = yaml.safe_load(path.read_text(encoding="utf-8"))
@@ -171,10 +134,26 @@ def load_scenario(path: Path) -> Scenario:
             f"cannot read {path}: {' '.join(str(error).split())}; expected a scenario in YAML"
         ) from None
     scenario = parse_scenario(raw, str(path))
-    beside = path.parent / scenario.profile
-    if beside.exists() and not Path(scenario.profile).is_absolute():
-        return scenario.model_copy(update={"profile": str(beside.resolve())})
-    return scenario
+    changes = _data_paths(scenario, path.parent)
+    if (path.parent / scenario.profile).exists():
+        changes["profile"] = _absolute(scenario.profile, path.parent)
+    return scenario.with_(**changes) if changes else scenario
+
+
+def _data_paths(scenario: Scenario, folder: Path) -> dict[str, Any]:
+    """The workload's files as absolute paths, by dotted key."""
+    changes: dict[str, Any] = {}
+    for dotted in DATA_PATHS:
+        found: Any = scenario.workload
+        for part in dotted.split("."):
+            found = getattr(found, part, None)
+        if found is not None:
+            changes[f"workload.{dotted}"] = _absolute(found, folder)
+    return changes
+
+
+def _absolute(path: str, folder: Path) -> str:
+    return path if Path(path).is_absolute() else str((folder / path).resolve())
 
 
 def dump_scenario(scenario: Scenario) -> str:

@@ -14,6 +14,7 @@ from simcore.profile.schema import Frozen
 from simcore.scenario import SLO
 from simcore.serving.simulation import SimulationResult
 from simcore.serving.state import FINISHED, STATE_NAMES, Records, gap_bin_edges_s
+from simcore.workload.load import mean_rate_per_s
 
 PERCENTILES = (50, 90, 95, 99)
 FALLING_BEHIND = 0.1  # share of arrivals
@@ -106,8 +107,6 @@ def summarise(result: SimulationResult) -> Summary:
     duration_s = _duration_s(requests)
     tokens = _token_account(requests)
     good = _meets_slo(latency, result.scenario.slo)
-    arrivals = result.scenario.workload.arrivals
-    offered = arrivals.rate_per_s if arrivals.kind == "poisson" else None
     return Summary(
         origin=result.origin,
         num_requests={
@@ -115,7 +114,7 @@ def summarise(result: SimulationResult) -> Summary:
         },
         num_counted=len(counted),
         duration_s=duration_s,
-        offered_rate_per_s=offered,
+        offered_rate_per_s=mean_rate_per_s(result.scenario.workload),
         request_rate_per_s=len(finished) / duration_s,
         output_rate_tokens_per_s=tokens.emitted_tokens / duration_s,
         goodput_per_s=_goodput_per_s(good, counted),

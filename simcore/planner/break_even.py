@@ -9,9 +9,12 @@ from typing import Literal
 
 import numpy as np
 
+from simcore.errors import ScenarioError
 from simcore.metrics.summary import mean_e2e_s
 from simcore.planner.replication import Replication, Runner
 from simcore.scenario import Scenario
+from simcore.workload.load import as_batch, at_mean_rate
+from simcore.workload.recorded import num_requests
 
 NUM_GRID_RATES = 9
 NUM_BISECTIONS = 4
@@ -78,17 +81,16 @@ def find_break_even(
 
 def saturation_rate_per_s(runner: Runner, proposer: str, replication: Replication) -> float:
     """Requests a second that the service without speculation finishes when never idle."""
+    count = NUM_CAPACITY_REQUESTS * runner.scenario.deployment.replicas
     scenario = runner.scenario.with_(
-        **{
-            "workload.arrivals": {"kind": "batch"},
-            "workload.num_requests": NUM_CAPACITY_REQUESTS * runner.scenario.deployment.replicas,
-            "warmup_fraction": 0.0,
-        }
+        workload=as_batch(runner.scenario.workload, count), warmup_fraction=0.0
     )
     requests = runner.run(replication, proposer, 0, scenario).request_records
     # The tail, with seats running empty, is not the sustained rate.
     finish_s = np.sort(requests["finish_s"])
     middle = len(finish_s) // 10, len(finish_s) * 8 // 10
+    if middle[0] == middle[1]:
+        raise ScenarioError(f"{len(finish_s)} requests are too few to plan with; expected 10")
     span_s = float(finish_s[middle[1]] - finish_s[middle[0]])
     return (middle[1] - middle[0]) / max(span_s, 1e-12)
 
@@ -100,7 +102,7 @@ def _point(
     replications: tuple[Replication, ...],
     rate_per_s: float,
 ) -> LoadPoint:
-    count = min(runner.scenario.workload.num_requests, MAX_REQUESTS_PER_POINT)
+    count = min(num_requests(runner.scenario.workload), MAX_REQUESTS_PER_POINT)
     scenario = at_rate(runner.scenario.with_(**{"workload.num_requests": count}), rate_per_s)
     logs = [
         np.log(mean_e2e_s(runner.run(each, proposer, 0, scenario)))
@@ -111,5 +113,5 @@ def _point(
 
 
 def at_rate(scenario: Scenario, rate_per_s: float) -> Scenario:
-    """The same scenario under Poisson arrivals of another rate."""
-    return scenario.with_(**{"workload.arrivals": {"kind": "poisson", "rate_per_s": rate_per_s}})
+    """The same scenario, its requests arriving at another mean rate."""
+    return scenario.with_(workload=at_mean_rate(scenario.workload, rate_per_s))

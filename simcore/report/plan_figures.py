@@ -21,6 +21,7 @@ from simcore.report.style import (
     parity_line,
     vertical_line,
 )
+from simcore.report.workload_words import offered_rate_per_s
 
 DODGE = 0.07  # of one γ between proposers, so that their intervals do not hide each other
 
@@ -77,12 +78,12 @@ def load_figure(plan: Plan) -> go.Figure:
 
 
 def _load_marks(plan: Plan) -> list[tuple[float, str, str, str]]:
-    edge, arrivals = plan.break_even, plan.scenario.workload.arrivals
+    edge, offered = plan.break_even, offered_rate_per_s(plan)
     marks = [(edge.saturation_rate_per_s, "saturation when off", GREY, "dot")]
     if edge.rate_per_s is not None:
         marks.append((edge.rate_per_s, "break-even", VERMILLION, "dash"))
-    if arrivals.kind == "poisson":
-        marks.append((arrivals.rate_per_s, "this scenario", GREEN, "solid"))
+    if offered is not None:
+        marks.append((offered, "this scenario", GREEN, "solid"))
     return marks
 
 

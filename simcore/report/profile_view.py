@@ -2,10 +2,9 @@
 
 from simcore.planner.document import Plan
 from simcore.report.table import Table
-from simcore.report.units import NOTHING, count, giga, given_rate, seconds
-from simcore.scenario import Deployment, LognormalTokens, Scenario
-
-Rows = list[tuple[str, ...]]
+from simcore.report.units import NOTHING, count, giga, seconds
+from simcore.report.workload_words import Rows, workload_rows
+from simcore.scenario import Deployment
 
 
 def profile_table(plan: Plan) -> Table:
@@ -42,14 +41,15 @@ def profile_table(plan: Plan) -> Table:
 def scenario_table(plan: Plan) -> Table:
     """The workload, the deployment and the objective that the plan is for."""
     scenario, origin = plan.scenario, plan.origin
-    slo = scenario.slo
+    slo, domains = scenario.slo, scenario.workload.domains
     limits = (("TTFT", slo.ttft_s), ("TPOT", slo.tpot_s), ("E2E", slo.e2e_s))
     asked = [f"{name} at most {seconds(limit)}" for name, limit in limits if limit is not None]
     rows: Rows = [
         ("name", scenario.name),
         ("sha256", str(origin.get("scenario_sha256", NOTHING))),
         ("contract", scenario.contract.value),
-        *_workload_rows(scenario),
+        *workload_rows(plan),
+        ("domains", _pairs(domains) if domains else "all alike"),
         *_deployment_rows(scenario.deployment),
         ("SLO", ", ".join(asked) or "none"),
         ("warm-up", f"first {scenario.warmup_fraction:.0%} of requests not counted"),
@@ -63,30 +63,6 @@ def _hardware(plan: Plan) -> str:
     hardware = plan.profile.identity.hardware
     threads = f", {count(hardware.threads, 'threads')}" if hardware.threads else ""
     return f"{hardware.device_count} × {hardware.name} ({hardware.device}{threads})"
-
-
-def _workload_rows(scenario: Scenario) -> Rows:
-    workload = scenario.workload
-    arrivals, lengths = workload.arrivals, workload.lengths
-    load = (
-        f"Poisson, {given_rate(arrivals.rate_per_s)}"
-        if arrivals.kind == "poisson"
-        else "all at time 0 (offline batch)"
-    )
-    rows: Rows = [("arrivals", f"{load}, {count(workload.num_requests, 'requests')}")]
-    if lengths.kind == "lognormal":
-        rows += [("prompt", _lognormal(lengths.prompt)), ("output", _lognormal(lengths.output))]
-    else:
-        rows.append(("lengths", "of recorded requests"))
-    rows.append(("domains", _pairs(workload.domains) if workload.domains else "all alike"))
-    return rows
-
-
-def _lognormal(tokens: LognormalTokens) -> str:
-    return (
-        f"lognormal, mean {tokens.mean_tokens:g} tokens, coefficient of variation {tokens.cv:g}, "
-        f"at most {count(tokens.max_tokens, 'tokens')}"
-    )
 
 
 def _deployment_rows(deployment: Deployment) -> Rows:

@@ -9,7 +9,6 @@ from simcore.report.table import Table
 from simcore.report.units import (
     NOTHING,
     count,
-    given_rate,
     interval,
     mean_tokens,
     percent,
@@ -17,6 +16,7 @@ from simcore.report.units import (
     ratio,
     seconds,
 )
+from simcore.report.workload_words import load_words
 
 
 @dataclass(frozen=True)
@@ -82,12 +82,10 @@ def verdict_sentence(plan: Plan) -> str:
 def basis_sentence(plan: Plan) -> str:
     """Contract, sampling, source, load and seed: what the verdict holds for."""
     scenario, sampling = plan.scenario, plan.scenario.sampling
-    arrivals = scenario.workload.arrivals
-    load = given_rate(arrivals.rate_per_s) if arrivals.kind == "poisson" else "an offline batch"
     return (
         f"Contract {scenario.contract.value}, temperature {sampling.temperature:g}, top-k "
         f"{sampling.top_k or 'off'}, top-p {sampling.top_p:g}; {plan.profile.source} profile "
-        f"{plan.profile.name}; load {load}; seed {scenario.seed}; "
+        f"{plan.profile.name}; load {load_words(plan)}; seed {scenario.seed}; "
         f"{plan.speedup.num_replications} replications; specplan "
         f"{plan.origin.get('specplan_version', 'unknown')}."
     )

@@ -10,8 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simcore.acceptance.trace import TraceSet
-from simcore.errors import ScenarioError
-from simcore.scenario import BatchArrivals, LognormalLengths, LognormalTokens, Workload
+from simcore.workload.arrivals import sample_arrivals
+from simcore.workload.lengths import sample_lengths
+from simcore.workload.recorded import num_requests
+from simcore.workload_kinds import Workload
 
 IntArray = NDArray[np.int64]
 
@@ -35,15 +37,15 @@ def sample_requests(
     *,
     pools: list[IntArray] | None = None,
 ) -> RequestBatch:
-    """Draw `workload.num_requests` requests.
+    """Draw the workload's requests.
 
     `pools[d]` lists the recorded requests that domain d draws from, uniformly; by default all
     of its own. A bootstrap passes resampled pools. Raises ScenarioError for recorded lengths
-    without traces.
+    without traces, and for a recorded file that cannot be used.
     """
     streams = np.random.SeedSequence(seed).spawn(4)
     arrivals, lengths, domains, recorded = (np.random.default_rng(stream) for stream in streams)
-    count = workload.num_requests
+    count = num_requests(workload)
     domain = domains.choice(len(domain_names), size=count, p=domain_weights(workload, domain_names))
     trace = np.zeros(count, dtype=np.int64)
     if traces is not None:
@@ -53,9 +55,9 @@ def sample_requests(
         flat = np.concatenate(pools)
         first = np.cumsum(sizes) - sizes
         trace = flat[first[domain] + (luck * sizes[domain]).astype(np.int64)]
-    prompt, output = _sample_lengths(workload, traces, trace, lengths)
+    prompt, output = sample_lengths(workload, traces, trace, lengths)
     return RequestBatch(
-        arrival_s=_sample_arrivals(workload, arrivals),
+        arrival_s=sample_arrivals(workload.arrivals, count, arrivals),
         prompt_tokens=prompt,
         output_tokens=output,
         domain=domain.astype(np.int64),
@@ -79,35 +81,3 @@ def own_pools(traces: TraceSet) -> list[IntArray]:
 def bootstrap_pools(traces: TraceSet, rng: np.random.Generator) -> list[IntArray]:
     """Per domain, as many recorded requests drawn with replacement."""
     return [rng.choice(pool, size=len(pool)) for pool in own_pools(traces)]
-
-
-def _sample_arrivals(workload: Workload, rng: np.random.Generator) -> NDArray[np.float64]:
-    if isinstance(workload.arrivals, BatchArrivals):
-        return np.zeros(workload.num_requests)
-    gaps_s = rng.exponential(1.0 / workload.arrivals.rate_per_s, size=workload.num_requests)
-    return np.asarray(np.cumsum(gaps_s))
-
-
-def _sample_lengths(
-    workload: Workload, traces: TraceSet | None, trace: IntArray, rng: np.random.Generator
-) -> tuple[IntArray, IntArray]:
-    if isinstance(workload.lengths, LognormalLengths):
-        count = workload.num_requests
-        return (
-            _lognormal(workload.lengths.prompt, count, rng),
-            _lognormal(workload.lengths.output, count, rng),
-        )
-    if traces is None:
-        raise ScenarioError(
-            "workload.lengths is 'recorded' but this profile holds no acceptance traces; use "
-            "'lognormal' lengths"
-        )
-    return traces.prompt_tokens[trace], traces.output_tokens[trace]
-
-
-def _lognormal(law: LognormalTokens, count: int, rng: np.random.Generator) -> IntArray:
-    """Rounded to whole tokens, at least 1, at most max_tokens (the engine's own cut)."""
-    sigma_squared = np.log1p(law.cv**2)
-    location = np.log(law.mean_tokens) - sigma_squared / 2
-    draws = rng.lognormal(location, np.sqrt(sigma_squared), size=count)
-    return np.clip(np.rint(draws), 1, law.max_tokens).astype(np.int64)

@@ -1,0 +1,47 @@
+"""What a scenario may say of its workload; docs/workloads.md lists every kind.
+
+`simcore.workload` draws the requests.
+"""
+
+from simcore.workload_kinds.arrivals import (
+    Arrivals,
+    ArrivalState,
+    BatchArrivals,
+    GammaArrivals,
+    MarkovModulatedArrivals,
+    PoissonArrivals,
+    RampArrivals,
+    RecordedArrivals,
+)
+from simcore.workload_kinds.lengths import (
+    EmpiricalLengths,
+    FileRowsLengths,
+    FixedLengths,
+    Lengths,
+    LognormalLengths,
+    LognormalTokens,
+    RecordedLengths,
+)
+from simcore.workload_kinds.recording import FileFormat, Recording
+from simcore.workload_kinds.workload import Workload
+
+__all__ = [
+    "ArrivalState",
+    "Arrivals",
+    "BatchArrivals",
+    "EmpiricalLengths",
+    "FileFormat",
+    "FileRowsLengths",
+    "FixedLengths",
+    "GammaArrivals",
+    "Lengths",
+    "LognormalLengths",
+    "LognormalTokens",
+    "MarkovModulatedArrivals",
+    "PoissonArrivals",
+    "RampArrivals",
+    "RecordedArrivals",
+    "RecordedLengths",
+    "Recording",
+    "Workload",
+]
