@@ -25,10 +25,8 @@ def fit_cost(samples: pd.DataFrame, proposers: Sequence[str]) -> CostLaw:
 
     Raises ProfileError where a phase has too few samples to hold any out.
     """
-    target = _rows(samples, "target")
     errors: dict[str, FitError] = {}
-    knots = _knots(target)
-    coefficients, errors["target"] = _fit(target, lambda rows: _target_features(rows, knots))
+    target, errors["target"] = fit_target(samples)
     propose: dict[str, LinearLaw] = {}
     for name in proposers:
         rows = _rows(samples, "propose", name)
@@ -37,13 +35,21 @@ def fit_cost(samples: pd.DataFrame, proposers: Sequence[str]) -> CostLaw:
     reconcile, errors["reconcile"] = _fit(_rows(samples, "reconcile"), _reconcile_features)
     overhead = samples.loc[samples["phase"] == "overhead", "median_s"]
     return CostLaw(
-        target=_target_law(coefficients, knots),
+        target=target,
         propose=propose,
         reconcile=LinearLaw(**dict(zip(RECONCILE_TERMS, reconcile, strict=True))),
         overhead_s=float(overhead.median()) if len(overhead) else 0.0,
-        domain=_domain(target),
+        domain=_domain(_rows(samples, "target")),
         held_out_error=errors,
     )
+
+
+def fit_target(samples: pd.DataFrame) -> tuple[TargetLaw, FitError]:
+    """The law of target passes in one regime, and its held-out error; other phases are ignored."""
+    rows = _rows(samples, "target")
+    knots = _knots(rows)
+    coefficients, error = _fit(rows, lambda some: _target_features(some, knots))
+    return _target_law(coefficients, knots), error
 
 
 def _rows(samples: pd.DataFrame, phase: str, proposer: str | None = None) -> pd.DataFrame:

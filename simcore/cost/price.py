@@ -7,7 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simcore.compiled import compiled
-from simcore.cost.law import CostLaw, LinearLaw
+from simcore.cost.law import CostLaw, LinearLaw, ProposerRun
+from simcore.cost.regime import EAGER, RegimeTables, graph_of, pass_in_regime, regime_tables
+from simcore.cost.shape import StepShape
+from simcore.errors import ScenarioError
 
 
 class LawTables(NamedTuple):
@@ -22,27 +25,23 @@ class LawTables(NamedTuple):
     idle_propose: NDArray[np.float64]  # [7] paid by a step that drafts nothing
     reconcile: NDArray[np.float64]  # [7]
     overhead_s: float
+    regimes: RegimeTables
+    comm_base_s: float
+    comm_per_token_s: float
+    host_overlap: float
+    sharing: float  # share of the shorter of proposal and target pass that shows; serial: 1
+    per_prefill_token_s: float  # the draft's prefill
+    switch_on_base_s: float
+    switch_on_per_token_s: float
     speculative_factor: float  # scales the steps that draft, for cost uncertainty; 1 by default
     max_batch_size: int
     max_context_tokens: int
     max_step_tokens: int
 
 
-class StepShape(NamedTuple):
-    """What one step holds, over its whole batch; fractions stand for averages."""
-
-    num_requests: float  # decoding and prefilling
-    num_decoding: float
-    gamma: float  # longest planned draft of the step: serial draft passes
-    draft_tokens: float  # drafts verified, all requests
-    query_tokens: float  # decode queries and prefill tokens
-    plain_context_tokens: float  # KV read by requests with one query token
-    verify_context_tokens: float  # KV read by requests with several, and by prefill chunks
-
-
 @dataclass(frozen=True)
 class StepTime:
-    """Seconds of one step by phase."""
+    """Seconds of one step by phase; those that the target pass hides are in none of them."""
 
     propose_s: float
     target_s: float
@@ -59,6 +58,7 @@ def law_tables(law: CostLaw, proposer: str | None, *, speculative_factor: float 
     """The numbers of `law` for steps that draft with `proposer` (None: no proposer loaded)."""
     target = law.target
     propose = law.propose[proposer] if proposer is not None else LinearLaw()
+    run = law.proposer_runs.get(proposer or "", ProposerRun())
     return LawTables(
         knot_tokens=np.array(target.knot_tokens, dtype=np.float64),
         knot_s=np.array(target.knot_s, dtype=np.float64),
@@ -69,6 +69,14 @@ def law_tables(law: CostLaw, proposer: str | None, *, speculative_factor: float 
         idle_propose=_coefficients(law.idle_propose.get(proposer or "", LinearLaw())),
         reconcile=_coefficients(law.reconcile),
         overhead_s=law.overhead_s,
+        regimes=regime_tables(law.capture),
+        comm_base_s=law.comm.base_s,
+        comm_per_token_s=law.comm.per_token_s,
+        host_overlap=law.host_overlap if run.host_overlap is None else run.host_overlap,
+        sharing=1.0 if run.placement == "serial" else run.sharing,
+        per_prefill_token_s=run.per_prefill_token_s,
+        switch_on_base_s=run.switch_on.base_s,
+        switch_on_per_token_s=run.switch_on.per_token_s,
         speculative_factor=speculative_factor,
         max_batch_size=law.domain.max_batch_size,
         max_context_tokens=law.domain.max_context_tokens,
@@ -86,18 +94,27 @@ def decode_step(
     """Time of a step of `batch_size` decoding requests alike, without prefill.
 
     `context_tokens` per request; `draft_tokens` verified per request where shorter than γ.
+    Raises ScenarioError where the step would run eager and no eager step was measured.
     """
     drafts = gamma if draft_tokens is None else draft_tokens
-    kv = batch_size * context_tokens
+    kv = float(batch_size * context_tokens)
     shape = StepShape(
-        num_requests=batch_size,
-        num_decoding=batch_size,
-        gamma=gamma,
-        draft_tokens=batch_size * drafts,
-        query_tokens=batch_size * (1 + drafts),
-        plain_context_tokens=kv if gamma == 0 else 0,
-        verify_context_tokens=kv if gamma > 0 else 0,
+        num_requests=float(batch_size),
+        num_decoding=float(batch_size),
+        gamma=float(gamma),
+        draft_tokens=float(batch_size * drafts),
+        query_tokens=float(batch_size * (1 + drafts)),
+        plain_context_tokens=kv if gamma == 0 else 0.0,
+        verify_context_tokens=kv if gamma > 0 else 0.0,
+        prefill_tokens=0.0,
+        lagging_tokens=0.0,
     )
+    if not tables.regimes.is_eager_measured and graph_of(tables.regimes, shape)[1] == EAGER:
+        raise ScenarioError(
+            f"{batch_size} requests with {drafts} drafts lie past the last captured size, "
+            f"{tables.regimes.sizes[-1]:g}; the profile measured no step outside graphs: lower "
+            "the batch or the draft length, or measure eager steps"
+        )
     return StepTime(*price_step(tables, shape))
 
 
@@ -139,23 +156,44 @@ def _piecewise(knots: NDArray[np.float64], values: NDArray[np.float64], tokens: 
 
 
 @compiled
-def price_step(tables: LawTables, shape: StepShape) -> tuple[float, float, float, float]:
-    """(propose, target, reconcile, overhead) seconds of one step (DESIGN section 4).
-
-    A step that drafts nothing pays only what a loaded proposer costs idle (the "off" tax).
-    """
-    target_s = (
-        _piecewise(tables.knot_tokens, tables.knot_s, shape.query_tokens)
+def _target(tables: LawTables, shape: StepShape) -> float:
+    """Seconds of the target pass: f(padded tokens) + requests + KV + communication, by regime."""
+    tokens, regime = graph_of(tables.regimes, shape)
+    gpu_s = (
+        _piecewise(tables.knot_tokens, tables.knot_s, tokens)
         + tables.per_request_s * shape.num_requests
         + tables.per_kv_token_plain_s * shape.plain_context_tokens
         + tables.per_kv_token_verify_s * shape.verify_context_tokens
+        + (tables.comm_base_s + tables.comm_per_token_s * tokens)
     )
+    return pass_in_regime(tables.regimes, regime, gpu_s)
+
+
+@compiled
+def _propose(tables: LawTables, shape: StepShape, target_s: float) -> float:
+    """Seconds of proposing, before any of it hides: drafts or the "off" tax, catch-up, prefill."""
     kv = shape.plain_context_tokens + shape.verify_context_tokens
     if shape.gamma == 0:
         propose_s = _linear(tables.idle_propose, 0.0, shape.num_decoding, 0.0, kv, target_s)
     else:
         planned = shape.num_decoding * shape.gamma
         propose_s = _linear(tables.propose, shape.gamma, shape.num_decoding, planned, kv, target_s)
+        if shape.lagging_tokens > 0.0:
+            propose_s += tables.switch_on_base_s
+            propose_s += tables.switch_on_per_token_s * shape.lagging_tokens
+    return propose_s + tables.per_prefill_token_s * shape.prefill_tokens
+
+
+@compiled
+def price_step(tables: LawTables, shape: StepShape) -> tuple[float, float, float, float]:
+    """(propose, target, reconcile, overhead) seconds of one step (DESIGN section 4).
+
+    A step that drafts nothing pays only what a loaded proposer costs idle (the "off" tax). The
+    phases sum to the step: time hidden under the target pass is taken off the phase it hides.
+    """
+    target_s = _target(tables, shape)
+    propose_s = _propose(tables, shape, target_s)
+    if shape.gamma > 0:
         propose_s *= tables.speculative_factor
         target_s *= tables.speculative_factor
     reconcile_s = 0.0
@@ -163,4 +201,13 @@ def price_step(tables: LawTables, shape: StepShape) -> tuple[float, float, float
         reconcile_s = _linear(
             tables.reconcile, shape.gamma, shape.num_decoding, shape.draft_tokens, 0.0, target_s
         )
-    return propose_s, target_s, reconcile_s, tables.overhead_s
+    overhead_s = tables.overhead_s
+    host_s = reconcile_s + overhead_s
+    if tables.host_overlap > 0.0 and host_s > 0.0:
+        shown = 1.0 - min(tables.host_overlap * host_s, target_s) / host_s
+        reconcile_s *= shown
+        overhead_s *= shown
+    if tables.sharing < 1.0:
+        shorter_s = min(propose_s, target_s)
+        propose_s = propose_s - shorter_s + tables.sharing * shorter_s
+    return propose_s, target_s, reconcile_s, overhead_s

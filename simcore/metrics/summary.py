@@ -43,6 +43,7 @@ class TokenAccount(Frozen):
     emitted_tokens: int = Field(description="output of all requests, prefill's token included")
     cut_tokens: int = Field(description="accepted or bonus tokens past the end of an output")
     stitched_tokens: int = Field(description="output replayed from a second recorded request")
+    padded_tokens: int = Field(description="computed to fill captured sizes, for no request")
     num_cycles: int
     mean_acceptance_length: float | None = Field(
         description="emitted tokens a cycle, bonus included, after the cut"
@@ -105,7 +106,7 @@ def summarise(result: SimulationResult) -> Summary:
     counted = _after_warmup(result)
     latency = request_latencies_s(counted)
     duration_s = _duration_s(requests)
-    tokens = _token_account(requests)
+    tokens = _token_account(requests, steps)
     good = _meets_slo(latency, result.scenario.slo)
     return Summary(
         origin=result.origin,
@@ -219,7 +220,7 @@ def _from_counts(counts: NDArray[np.int64], same_moment: int) -> Distribution:
     return Distribution(mean_s=float(counts @ middles / total), **points)
 
 
-def _token_account(requests: Records) -> TokenAccount:
+def _token_account(requests: Records, steps: Records) -> TokenAccount:
     def total(name: str) -> int:
         return int(requests[name].sum())
 
@@ -236,6 +237,7 @@ def _token_account(requests: Records) -> TokenAccount:
         emitted_tokens=emitted,
         cut_tokens=total("cut_tokens"),
         stitched_tokens=total("stitched_tokens"),
+        padded_tokens=int(steps["padded_tokens"].sum()),
         num_cycles=cycles,
         mean_acceptance_length=(emitted - first) / cycles if cycles else None,
         target_cycles_per_output_token=cycles / (emitted - first) if emitted > first else None,

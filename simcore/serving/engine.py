@@ -11,7 +11,9 @@ import math
 from pathlib import Path
 
 from simcore.compiled import compiled
-from simcore.cost.price import StepShape, price_step
+from simcore.cost.price import price_step
+from simcore.cost.regime import graph_of
+from simcore.cost.shape import StepShape
 from simcore.serving.cycle import draw
 from simcore.serving.ledger import release_to
 from simcore.serving.policy import choose_draft_length, observe_step
@@ -85,6 +87,7 @@ def _propose(state: State, index: int) -> StepShape:
     step = state.steps[state.replicas[index].step_row]
     num_requests, num_decoding, gamma, proposed = 0, 0, 0, 0
     query, prefill, planned, plain_context, verify_context, longest = 0, 0, 0, 0, 0, 0
+    lagging = 0
     for position in range(state.replicas[index].num_running):
         request = state.running[index, position]
         row = state.requests[request]
@@ -103,6 +106,7 @@ def _propose(state: State, index: int) -> StepShape:
         planned += candidates(state, int(row.step_gamma))
         proposed += row.step_proposed
         query += row.step_tokens
+        lagging += row.draft_lag_tokens if row.step_gamma > 0 else 0
         if row.step_proposed == 0:
             plain_context += row.committed_tokens
         else:
@@ -130,12 +134,15 @@ def _propose(state: State, index: int) -> StepShape:
         float(query + prefill),
         float(plain_context),
         float(verify_context),
+        float(prefill),
+        float(lagging),
     )
 
 
 @compiled
 def _price(state: State, index: int, shape: StepShape) -> None:
     step = state.steps[state.replicas[index].step_row]
+    step.padded_tokens = int(graph_of(state.law.regimes, shape)[0] - shape.query_tokens)
     propose_s, target_s, reconcile_s, overhead_s = price_step(state.law, shape)
     step.propose_s = propose_s
     step.target_s = target_s
@@ -193,6 +200,7 @@ def _commit_prefill(state: State, request: int, end_s: float) -> None:
     row = state.requests[request]
     row.committed_tokens += row.step_tokens
     row.prefill_left_tokens -= row.step_tokens
+    row.draft_lag_tokens = 0  # a loaded draft prefills, and recomputes, along with the target
     if row.prefill_left_tokens == 0:
         row.state = DECODING
         state.replicas[row.replica].num_decoding += 1
@@ -223,6 +231,7 @@ def _commit_cycle(state: State, request: int, end_s: float) -> int:
         row.stitched_tokens += emitted
     row.emitted_tokens += emitted
     row.committed_tokens += emitted
+    row.draft_lag_tokens = 0 if row.step_gamma > 0 else row.draft_lag_tokens + emitted
     row.last_emission_s = end_s
     return int(emitted)
 

@@ -8,7 +8,8 @@ sees the cycles that are about to run (engine._plan_cycle).
 import numpy as np
 
 from simcore.compiled import compiled
-from simcore.cost.price import StepShape, price_step
+from simcore.cost.price import price_step
+from simcore.cost.shape import StepShape
 from simcore.serving.policy_tables import (
     ACCEPTANCE_GATE,
     ADAPTIVE_EMA,
@@ -189,6 +190,8 @@ def _goodput(state: State, index: int, gamma: int, requests: int, kv: int) -> fl
         batch * (1.0 + drafts),
         float(kv) if gamma == 0 else 0.0,
         float(kv) if gamma > 0 else 0.0,
+        0.0,
+        0.0,
     )
     propose_s, target_s, reconcile_s, overhead_s = price_step(state.law, shape)
     return float(batch * tokens / (propose_s + target_s + reconcile_s + overhead_s))

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from simcore.acceptance.model import AcceptanceModel
 from simcore.acceptance.trace import TraceSet, walk
 from simcore.cost.price import law_tables
+from simcore.cost.regime import check_regimes
 from simcore.errors import ScenarioError
 from simcore.matching import acceptance_model, load_traces, matching_records, mismatches
 from simcore.profile.store import StoredProfile, load_profile
@@ -103,6 +104,7 @@ INTERNAL_COLUMNS = (
     "committed_tokens",
     "segment_start",
     "segment",
+    "draft_lag_tokens",
     "step_tokens",
     "step_gamma",
     "step_proposed",
@@ -197,6 +199,11 @@ def new_state(
     _check_limits(scenario)
     variation = variation or Variation()
     deployment, gamma = scenario.deployment, scenario.speculation.num_speculative_tokens
+    check_regimes(
+        stored.profile.cost,
+        max_num_seqs=deployment.max_num_seqs,
+        max_num_batched_tokens=deployment.max_num_batched_tokens,
+    )
     reference = scenario.speculation.proposer or _first_fitting(stored, scenario)
     if traces is None:
         traces = load_traces(stored, matching_records(stored, scenario, reference))

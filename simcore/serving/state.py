@@ -53,6 +53,7 @@ REQUEST_DTYPE = np.dtype(
         ("segment_start", "i8"),
         ("segment", "i8"),
         ("can_speculate", "i8"),
+        ("draft_lag_tokens", "i8"),  # emitted without drafts since the last: no draft KV yet
         # the step under way
         ("step_tokens", "i8"),
         ("step_gamma", "i8"),
@@ -101,6 +102,7 @@ STEP_DTYPE = np.dtype(
         ("gamma", "i8"),
         ("query_tokens", "i8"),
         ("prefill_tokens", "i8"),
+        ("padded_tokens", "i8"),
         ("planned_tokens", "i8"),
         ("proposed_tokens", "i8"),
         ("accepted_tokens", "i8"),
