@@ -20,7 +20,7 @@ from transformers import AutoModelForCausalLM, PreTrainedModel
 from calibration.errors import CalibrationError
 from calibration.models import LanguageModel
 from calibration.progress import Track, silent
-from calibration.weights import cache_folder
+from simcore.folders import cache_folder
 
 MARK = "\u241e"
 TRAINING_VERSION = 1

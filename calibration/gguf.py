@@ -9,7 +9,8 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
 
 from calibration.errors import CalibrationError
-from calibration.weights import WeightFiles, cache_folder
+from calibration.weights import WeightFiles
+from simcore.folders import cache_folder
 
 FILE_TYPES = {0: "F32", 1: "F16", 2: "Q4_0", 3: "Q4_1", 7: "Q8_0", 8: "Q5_0", 9: "Q5_1", 32: "BF16"}
 NOT_QUANTIZED = ("F32", "F16", "BF16")

@@ -2,8 +2,6 @@
 
 import hashlib
 import importlib.util
-import os
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -62,15 +60,3 @@ def hash_files(paths: list[Path]) -> str:
             while chunk := file.read(HASH_CHUNK_BYTES):
                 digest.update(chunk)
     return digest.hexdigest()
-
-
-def cache_folder() -> Path:
-    """Where dequantized weights and distilled drafts are kept; SPECPLAN_CACHE overrides."""
-    override = os.environ.get("SPECPLAN_CACHE")
-    if override:
-        return Path(override)
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "specplan"
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA", str(Path.home()))) / "specplan"
-    return Path(os.environ.get("XDG_CACHE_HOME", str(Path.home() / ".cache"))) / "specplan"

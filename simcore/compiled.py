@@ -1,11 +1,17 @@
 """The one way to compile: numba, cached on disk, typed for readers and mypy."""
 
+import hashlib
+import shutil
 from collections.abc import Callable
+from pathlib import Path
 from typing import TypeVar
 
-from numba import njit
+import numba
+
+from simcore.folders import cache_folder
 
 F = TypeVar("F", bound=Callable[..., object])
+NUM_CACHES_KEPT = 8
 
 
 def compiled(function: F) -> F:
@@ -14,5 +20,25 @@ def compiled(function: F) -> F:
     Compiled functions allocate nothing, so numba's reference counting is off: the arrays of a
     State, passed down by value, otherwise cost six times the work of a step.
     """
-    result: F = njit(cache=True, error_model="numpy", _nrt=False)(function)
+    result: F = numba.njit(cache=True, error_model="numpy", _nrt=False)(function)
     return result
+
+
+def _choose_cache() -> None:
+    """Keep machine code in a folder named by the sources that it was compiled from.
+
+    numba looks only at the file of the function that it loads; one that calls a changed function
+    of another file would go on running the old code.
+    """
+    digest = hashlib.sha256(numba.__version__.encode())
+    for path in sorted(Path(__file__).parent.rglob("*.py")):
+        digest.update(path.read_bytes())
+    root = cache_folder() / "kernels"
+    numba.config.CACHE_DIR = str(root / digest.hexdigest()[:16])
+    if root.is_dir():
+        by_age = sorted(root.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True)
+        for old in by_age[NUM_CACHES_KEPT:]:
+            shutil.rmtree(old, ignore_errors=True)
+
+
+_choose_cache()

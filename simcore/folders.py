@@ -1,10 +1,23 @@
-"""Write a folder whole or not at all."""
+"""Folders: write one whole or not at all; where caches live."""
 
+import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+
+def cache_folder() -> Path:
+    """Where specplan keeps what it can make again; SPECPLAN_CACHE overrides the platform's."""
+    if override := os.environ.get("SPECPLAN_CACHE"):
+        return Path(override)
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "specplan"
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA", str(Path.home()))) / "specplan"
+    return Path(os.environ.get("XDG_CACHE_HOME", str(Path.home() / ".cache"))) / "specplan"
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from typing import Any, Literal, Self
 import yaml
 from pydantic import Field, ValidationError, model_validator
 
+from simcore.engines import Preset
 from simcore.errors import ScenarioError
 from simcore.profile.schema import Contract, Frozen, Sampling
 from simcore.speculation import Speculation
@@ -47,6 +48,7 @@ DATA_PATHS = ("arrivals.path", "lengths.path", "lengths.file.path")  # of the wo
 class Deployment(Frozen):
     """Replicas of one engine and their limits; names are vLLM's."""
 
+    preset: Preset = Field("plain", description="the engine whose rules are followed")
     replicas: int = Field(1, ge=1, le=1024)
     block_size: int = Field(16, ge=1, description="tokens of one KV block")
     max_num_seqs: int = Field(64, ge=1, description="running requests of one replica")
@@ -54,6 +56,9 @@ class Deployment(Frozen):
     memory_utilization: float = Field(0.9, gt=0.0, le=1.0)
     kv_cache_tokens: int | None = Field(
         None, ge=1, description="KV room of one replica; default: what memory leaves"
+    )
+    max_queue: int | None = Field(
+        None, ge=0, description="waiting requests of one replica; beyond, arrivals are rejected"
     )
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from simcore.serving.engine import run_until
 from simcore.serving.ledger import blocks_for
-from simcore.serving.scheduler import candidates
+from simcore.serving.scheduler import covered_tokens
 from simcore.serving.service import new_step_records
 from simcore.serving.simulation import SimulationResult
 from simcore.serving.state import (
@@ -126,7 +126,6 @@ def _keep_open_rows(state: State) -> int:
 
 
 def _ledger_balances(state: State) -> None:
-    block_size = state.limits.block_size
     for index, replica in enumerate(state.replicas):
         own = state.requests[state.requests["replica"] == index]
         assert own["held_blocks"].sum() + replica["free_blocks"] == replica["total_blocks"]
@@ -134,14 +133,27 @@ def _ledger_balances(state: State) -> None:
         running = np.isin(own["state"], [PREFILLING, DECODING])
         assert (own["held_blocks"][~running] == 0).all()
         assert running.sum() == replica["num_running"] <= state.limits.max_num_seqs
-        for row in own[running]:
-            reserved = 0
-            if replica["is_busy"] and row["state"] == DECODING:
-                reserved = 1 + candidates(state, int(row["step_gamma"]))
-            elif replica["is_busy"]:
-                reserved = int(row["step_tokens"])
-            covered = int(row["committed_tokens"]) + reserved
-            assert row["held_blocks"] == blocks_for(covered, block_size)
+        for request in np.flatnonzero(state.requests["replica"] == index):
+            _holds_what_it_may(state, int(request), bool(replica["is_busy"]))
+
+
+def _holds_what_it_may(state: State, request: int, in_step: bool) -> None:  # law 5
+    row, limits = state.requests[request], state.limits
+    if row["state"] not in (PREFILLING, DECODING):
+        return
+    least = covered_tokens(state, request) if in_step else int(row["committed_tokens"])
+    held = int(row["held_blocks"])
+    if limits.slot_blocks > 0:
+        assert held == limits.slot_blocks >= blocks_for(least, limits.block_size)
+    elif limits.kept_tokens == 0:
+        assert held == blocks_for(least, limits.block_size)
+    else:  # what the engine retains comes on top, and no more than it ever reserved
+        step = 1 + limits.num_draft_tokens + limits.lookahead_tokens
+        most = int(row["committed_tokens"]) + max(step, limits.headroom_tokens)
+        if row["state"] == PREFILLING:
+            most = max(least, int(row["committed_tokens"]))
+        assert blocks_for(least, limits.block_size) <= held
+        assert held <= blocks_for(most, limits.block_size)
 
 
 def fresh_step_records(num_replicas: int):

@@ -17,7 +17,7 @@ from simcore.cost.shape import StepShape
 from simcore.serving.cycle import draw
 from simcore.serving.ledger import release_to
 from simcore.serving.policy import choose_draft_length, observe_step
-from simcore.serving.scheduler import candidates, enqueue, schedule
+from simcore.serving.scheduler import candidates, enqueue, leave, schedule
 from simcore.serving.state import (
     DECODING,
     FINISHED,
@@ -105,7 +105,8 @@ def _propose(state: State, index: int) -> StepShape:
         gamma = max(gamma, row.step_gamma)
         planned += candidates(state, int(row.step_gamma))
         proposed += row.step_proposed
-        query += row.step_tokens
+        padded = state.limits.pads_drafts and row.step_gamma > 0
+        query += 1 + candidates(state, int(row.step_gamma)) if padded else row.step_tokens
         lagging += row.draft_lag_tokens if row.step_gamma > 0 else 0
         if row.step_proposed == 0:
             plain_context += row.committed_tokens
@@ -162,6 +163,10 @@ def commit(state: State, index: int) -> None:
     for position in range(replica.num_running):
         request = state.running[index, position]
         row = state.requests[request]
+        if row.step_tokens == 0:
+            state.running[index, kept] = request
+            kept += 1
+            continue
         if row.state == PREFILLING:
             _commit_prefill(state, int(request), end_s)
             step.emitted_tokens += int(row.first_token_s == end_s)
@@ -176,13 +181,14 @@ def commit(state: State, index: int) -> None:
             step.emitted_tokens += _commit_cycle(state, int(request), end_s)
         row.step_tokens = 0
         if row.emitted_tokens == row.output_tokens and row.state == DECODING:
-            release_to(state, index, request, 0)
+            leave(state, index, int(request))
             replica.num_decoding -= 1
             row.state = FINISHED
             row.finish_s = end_s
             state.cursor.num_ended[0] += 1
         else:
-            release_to(state, index, request, row.committed_tokens)
+            kept_tokens = state.limits.kept_tokens if row.state == DECODING else 0
+            release_to(state, index, request, row.committed_tokens + kept_tokens)
             state.running[index, kept] = request
             kept += 1
     observe_step(state, index, drafting, int(step.proposed_tokens), int(step.accepted_tokens))

@@ -1,10 +1,11 @@
 """Which requests take part in the next step, and with how many tokens.
 
-The rules are vLLM V1's: running requests first in order of admission, each decode with 1 + γ
-tokens, prefill in chunks with what the token budget leaves, then first come first served from
+Shared by all engines: running requests first in order of admission, each decode with its root
+and drafts, prefill in chunks with what the token budget leaves, then first come first served from
 the waiting list. Where blocks run out the request admitted last is preempted and later
-recomputed; a step that preempted admits nobody unless it left the replica empty. The scheduler
-never reads how long an output will be nor what will be accepted.
+recomputed; a step that preempted admits nobody unless it left the replica empty. What engines do
+otherwise are rules (simcore/engines.py). The scheduler never reads how long an output will be nor
+what will be accepted.
 """
 
 from simcore.compiled import compiled
@@ -14,8 +15,11 @@ from simcore.serving.policy_tables import ORACLE
 from simcore.serving.state import (
     DECODING,
     FAILED,
+    NEVER_FITS,
     NONE,
+    OUTGREW_MEMORY,
     PREFILLING,
+    QUEUE_FULL,
     REJECTED,
     WAITING,
     State,
@@ -24,11 +28,19 @@ from simcore.serving.state import (
 
 @compiled
 def enqueue(state: State, index: int, request: int) -> None:
-    """A request arrives at a replica: it waits, or is rejected if it can never fit."""
+    """A request arrives at a replica: it waits, or is rejected for a reason that is kept."""
     row = state.requests[request]
-    replica = state.replicas[index]
+    replica, limits = state.replicas[index], state.limits
     row.replica = index
-    if missing_blocks(state, request, row.prompt_tokens + 1) > replica.total_blocks:
+    room = limits.slot_blocks if limits.slot_blocks > 0 else int(replica.total_blocks)
+    least = missing_blocks(state, request, row.prompt_tokens + 1)
+    if limits.admits_whole_life:
+        least = max(least, _life_blocks(state, request))
+    if least > room:
+        row.reason = NEVER_FITS
+    elif replica.num_waiting >= limits.max_queue:
+        row.reason = QUEUE_FULL
+    if row.reason != 0:
         row.state = REJECTED
         row.finish_s = row.arrival_s
         state.cursor.num_ended[0] += 1
@@ -49,10 +61,25 @@ def schedule(state: State, index: int, now_s: float) -> int:
 
     Returns how many requests were preempted for it.
     """
+    if state.limits.prefills_apart and state.replicas[index].num_decoding > 0:
+        if _plan_prefill_step(state, index, now_s):
+            return 0
+        preempted = _retract(state, index) if state.limits.retracts_youngest else 0
+        return preempted + _plan_running(state, index, 0)
     # Decodes come first: what they may take is no prefill's to spend.
     gamma = int(state.replicas[index].gamma)
     decode_tokens = state.replicas[index].num_decoding * (1 + candidates(state, gamma))
     budget = state.limits.max_num_batched_tokens - decode_tokens
+    preempted = _plan_running(state, index, budget)
+    if preempted == 0 or state.replicas[index].num_running == 0:
+        _admit(state, index, now_s, budget - _planned_prefill(state, index))
+    return preempted
+
+
+@compiled
+def _plan_running(state: State, index: int, budget: int) -> int:
+    """Plan every running request in order of admission; prefill within `budget` tokens."""
+    gamma = int(state.replicas[index].gamma)
     preempted = 0
     position = 0
     while position < state.replicas[index].num_running:
@@ -65,20 +92,75 @@ def schedule(state: State, index: int, now_s: float) -> int:
             row.step_gamma = 0
             row.step_tokens = max(0, min(row.prefill_left_tokens, budget))
         preempted += _make_room(state, index, position)
-        if position < state.replicas[index].num_running:
+        if (
+            position < state.replicas[index].num_running
+            and state.running[index, position] == request
+        ):
             if row.state == PREFILLING:
                 budget -= row.step_tokens
-            reserve(state, index, request, row.committed_tokens + row.step_tokens)
-        position += 1
-    if preempted == 0 or state.replicas[index].num_running == 0:
-        _admit(state, index, now_s, budget)
+            reserve(state, index, int(request), covered_tokens(state, int(request)))
+            position += 1
     return preempted
+
+
+@compiled
+def _planned_prefill(state: State, index: int) -> int:
+    tokens = 0
+    for position in range(state.replicas[index].num_running):
+        row = state.requests[state.running[index, position]]
+        if row.state == PREFILLING:
+            tokens += row.step_tokens
+    return tokens
+
+
+@compiled
+def _plan_prefill_step(state: State, index: int, now_s: float) -> bool:
+    """A step of prefill alone, decodes standing still; False where there is none to do."""
+    budget = state.limits.max_num_batched_tokens
+    for position in range(state.replicas[index].num_running):
+        request = int(state.running[index, position])
+        row = state.requests[request]
+        row.step_gamma = 0
+        row.step_tokens = 0
+        if row.state == PREFILLING:
+            chunk = min(int(row.prefill_left_tokens), budget)
+            if missing_blocks(state, request, row.committed_tokens + chunk) <= (
+                state.replicas[index].free_blocks
+            ):
+                row.step_tokens = chunk
+                budget -= chunk
+                reserve(state, index, request, row.committed_tokens + chunk)
+    _admit(state, index, now_s, budget)
+    return _planned_prefill(state, index) > 0
 
 
 @compiled
 def candidates(state: State, gamma: int) -> int:
     """m: tokens that one request drafts and has verified at this draft length; a tree is whole."""
     return state.limits.num_draft_tokens if gamma == state.limits.gamma else gamma
+
+
+@compiled
+def covered_tokens(state: State, request: int) -> int:
+    """Tokens whose blocks a running request holds during its step (law 5)."""
+    row = state.requests[request]
+    if row.state != DECODING:
+        return int(row.committed_tokens + row.step_tokens)
+    if row.step_tokens == 0:
+        return int(row.committed_tokens)
+    if state.limits.headroom_tokens > 0:
+        return int(row.committed_tokens) + state.limits.headroom_tokens
+    drafts = candidates(state, int(row.step_gamma))
+    return int(row.committed_tokens) + 1 + drafts + state.limits.lookahead_tokens
+
+
+@compiled
+def _life_blocks(state: State, request: int) -> int:
+    """Blocks at the end of the longest life that the request declared."""
+    row = state.requests[request]
+    size = state.limits.block_size
+    tokens = row.prompt_tokens + row.max_tokens + state.limits.num_draft_tokens
+    return int((tokens + size - 1) // size)
 
 
 @compiled
@@ -95,22 +177,28 @@ def plan_drafts(state: State, request: int, gamma: int) -> int:
 
 
 @compiled
+def _lacks_room(state: State, index: int, request: int) -> bool:
+    missing = missing_blocks(state, request, covered_tokens(state, request))
+    if state.limits.slot_blocks > 0:
+        return missing > 0  # a slot is all there is
+    return bool(missing > state.replicas[index].free_blocks)
+
+
+@compiled
 def _make_room(state: State, index: int, position: int) -> int:
     """Preempt from the end of the running list until the request at `position` has its blocks.
 
-    May preempt that request itself. Alone on the replica it first gives up its drafts, and fails
-    where not even one more token fits: nothing that waiting could change.
+    May preempt that request itself. Alone on the replica, or in a slot of its own, it first gives
+    up its drafts, and fails where not even one more token fits: nothing that waiting could change.
     """
     replica = state.replicas[index]
-    request = state.running[index, position]
+    request = int(state.running[index, position])
     row = state.requests[request]
     preempted = 0
-    while missing_blocks(state, request, row.committed_tokens + row.step_tokens) > (
-        replica.free_blocks
-    ):
+    while _lacks_room(state, index, request):
         last = replica.num_running - 1
-        if last > 0:
-            _preempt_last(state, index)
+        if last > 0 and state.limits.slot_blocks == 0:
+            _preempt(state, index, last)
             preempted += 1
             if last == position:
                 break
@@ -118,30 +206,70 @@ def _make_room(state: State, index: int, position: int) -> int:
             row.step_gamma = 0
             row.step_tokens = 1
         else:
-            _fail_last(state, index)
+            _fail(state, index, position)
             break
     return preempted
 
 
 @compiled
-def _drop_last(state: State, index: int) -> int:
-    """Take the request admitted last out of the running list; its blocks return."""
-    replica = state.replicas[index]
-    replica.num_running -= 1
-    request = state.running[index, replica.num_running]
-    release_to(state, index, request, 0)
-    row = state.requests[request]
-    if row.state == DECODING:
-        replica.num_decoding -= 1
-    row.committed_tokens = 0
-    row.step_tokens = 0
-    row.step_gamma = 0
-    return int(request)
+def _retract(state: State, index: int) -> int:
+    """Preempt until every decode of the next step fits: fewest generated tokens first (SGLang).
+
+    Among equals the longest prompt goes; the last request stays.
+    """
+    gamma = int(state.replicas[index].gamma)
+    preempted = 0
+    while state.replicas[index].num_running > 1:
+        missing, victim = 0, 0
+        for position in range(state.replicas[index].num_running):
+            request = int(state.running[index, position])
+            row = state.requests[request]
+            if row.state == DECODING:
+                row.step_gamma = plan_drafts(state, request, gamma)
+                row.step_tokens = 1 + candidates(state, int(row.step_gamma))
+                missing += missing_blocks(state, request, covered_tokens(state, request))
+            other = state.requests[state.running[index, victim]]
+            if row.emitted_tokens < other.emitted_tokens or (
+                row.emitted_tokens == other.emitted_tokens
+                and row.prompt_tokens > other.prompt_tokens
+            ):
+                victim = position
+        if missing <= state.replicas[index].free_blocks:
+            break
+        _preempt(state, index, victim)
+        preempted += 1
+    return preempted
 
 
 @compiled
-def _preempt_last(state: State, index: int) -> None:
-    request = _drop_last(state, index)
+def _drop(state: State, index: int, position: int) -> int:
+    """Take the request at `position` out of the running list; its blocks return."""
+    replica = state.replicas[index]
+    request = int(state.running[index, position])
+    replica.num_running -= 1
+    for later in range(position, replica.num_running):
+        state.running[index, later] = state.running[index, later + 1]
+    row = state.requests[request]
+    if row.state == DECODING:
+        replica.num_decoding -= 1
+    leave(state, index, request)
+    row.committed_tokens = 0
+    row.step_tokens = 0
+    row.step_gamma = 0
+    return request
+
+
+@compiled
+def leave(state: State, index: int, request: int) -> None:
+    """Give back all that a request holds of its replica."""
+    release_to(state, index, request, 0)
+    if state.limits.admits_whole_life:
+        state.replicas[index].promised_blocks -= _life_blocks(state, request)
+
+
+@compiled
+def _preempt(state: State, index: int, position: int) -> None:
+    request = _drop(state, index, position)
     replica = state.replicas[index]
     row = state.requests[request]
     row.state = WAITING
@@ -154,10 +282,11 @@ def _preempt_last(state: State, index: int) -> None:
 
 
 @compiled
-def _fail_last(state: State, index: int) -> None:
-    request = _drop_last(state, index)
+def _fail(state: State, index: int, position: int) -> None:
+    request = _drop(state, index, position)
     row = state.requests[request]
     row.state = FAILED
+    row.reason = OUTGREW_MEMORY
     # The last commit ended at this very moment, or the request has only just been admitted.
     row.finish_s = max(row.last_emission_s, row.scheduled_s)
     state.cursor.num_ended[0] += 1
@@ -165,24 +294,15 @@ def _fail_last(state: State, index: int) -> None:
 
 @compiled
 def _admit(state: State, index: int, now_s: float, budget: int) -> None:
-    """Admit from the waiting list while seats, tokens and blocks last, in order of arrival.
-
-    A prefill that ends in this step must leave room for the step after it at its planned
-    maximum, so that nobody is admitted only to be preempted at once.
-    """
-    replica = state.replicas[index]
-    while (
-        replica.num_waiting > 0 and replica.num_running < state.limits.max_num_seqs and budget > 0
-    ):
-        request = replica.waiting_head
+    """Admit from the waiting list while seats, tokens and blocks last, in order of arrival."""
+    replica, limits = state.replicas[index], state.limits
+    while replica.num_waiting > 0 and replica.num_running < limits.max_num_seqs and budget > 0:
+        request = int(replica.waiting_head)
         row = state.requests[request]
         # A preempted request recomputes what it had: prompt + emitted, less the root.
         prefill_tokens = row.prompt_tokens + max(row.emitted_tokens - 1, 0)
         chunk = min(prefill_tokens, budget)
-        ahead = 1 + candidates(state, int(replica.gamma)) if chunk == prefill_tokens else 0
-        alone = replica.num_running == 0
-        needed = chunk if alone else chunk + ahead
-        if missing_blocks(state, request, needed) > replica.free_blocks:
+        if not _may_enter(state, index, request, int(chunk), chunk == prefill_tokens):
             return
         replica.waiting_head = row.next_waiting
         replica.num_waiting -= 1
@@ -197,4 +317,26 @@ def _admit(state: State, index: int, now_s: float, budget: int) -> None:
         state.running[index, replica.num_running] = request
         replica.num_running += 1
         budget -= chunk
-        reserve(state, index, request, chunk)
+        if limits.admits_whole_life:
+            replica.promised_blocks += _life_blocks(state, request)
+        reserve(state, index, request, max(int(chunk), limits.slot_blocks * limits.block_size))
+
+
+@compiled
+def _may_enter(state: State, index: int, request: int, chunk: int, ends_prefill: bool) -> bool:
+    """Whether the blocks for a first chunk are there, by the engine's rule.
+
+    A prefill that ends in this step must leave room for the step after it at its planned
+    maximum, so that nobody is admitted only to be preempted at once.
+    """
+    replica, limits = state.replicas[index], state.limits
+    if limits.slot_blocks > 0:
+        return True
+    if limits.admits_whole_life:
+        promised = int(replica.promised_blocks) + _life_blocks(state, request)
+        return bool(promised <= replica.total_blocks)
+    ahead = 0
+    if ends_prefill and replica.num_running > 0:
+        ahead = 1 + candidates(state, int(replica.gamma)) + limits.lookahead_tokens
+        ahead = max(ahead, limits.headroom_tokens)
+    return bool(missing_blocks(state, request, chunk + ahead) <= replica.free_blocks)

@@ -12,6 +12,7 @@ from simcore.acceptance.model import AcceptanceModel
 from simcore.acceptance.trace import TraceSet, walk
 from simcore.cost.price import law_tables
 from simcore.cost.regime import check_regimes
+from simcore.engines import RULES, sglang_step_slots
 from simcore.errors import ScenarioError
 from simcore.matching import acceptance_model, load_traces, matching_records, mismatches
 from simcore.profile.store import StoredProfile, load_profile
@@ -26,6 +27,7 @@ from simcore.serving.state import (
     NONE,
     NUM_GAP_BINS,
     PENDING,
+    REASON_NAMES,
     REQUEST_DTYPE,
     STATE_NAMES,
     Limits,
@@ -63,6 +65,7 @@ class SimulationResult:
 
         frame = pd.DataFrame(self.request_records).drop(columns=list(INTERNAL_COLUMNS))
         frame["state"] = np.array(STATE_NAMES)[self.request_records["state"]]
+        frame["reason"] = np.array(REASON_NAMES)[self.request_records["reason"]]
         frame["domain"] = np.array(self.model.domain_names)[self.request_records["domain"]]
         frame.insert(0, "request", np.arange(len(frame)))
         never = self.request_records["first_token_s"] < 0.0
@@ -96,6 +99,7 @@ class SimulationResult:
 
 
 CHANGES_PER_CHUNK = 1000
+NO_LIMIT = 1 << 40
 PLAIN_STREAM = 5  # of the seed; the workload's own streams are SeedSequence children
 
 INTERNAL_COLUMNS = (
@@ -226,13 +230,7 @@ def new_state(
         gate_window=np.zeros((deployment.replicas, policy.window_steps, 2), dtype=np.int64),
         gap_counts=np.zeros(NUM_GAP_BINS, dtype=np.int64),
         cursor=new_cursor(),
-        limits=Limits(
-            block_size=deployment.block_size,
-            max_num_seqs=deployment.max_num_seqs,
-            max_num_batched_tokens=deployment.max_num_batched_tokens,
-            gamma=gamma,
-            num_draft_tokens=scenario.speculation.num_draft_tokens,
-        ),
+        limits=_limits(scenario, stored, budget.total_blocks),
         law=law_tables(
             stored.profile.cost, loaded, speculative_factor=variation.speculative_cost_factor
         ),
@@ -261,6 +259,39 @@ def _check_limits(scenario: Scenario) -> None:
             f"max_num_batched_tokens is {deployment.max_num_batched_tokens}; raise it, or lower "
             "max_num_seqs or num_speculative_tokens"
         )
+
+
+def _limits(scenario: Scenario, stored: StoredProfile, total_blocks: int) -> Limits:
+    """The deployment's limits, and its engine's rules as numbers for this speculation."""
+    deployment, speculation = scenario.deployment, scenario.speculation
+    rules, gamma = RULES[deployment.preset], speculation.num_speculative_tokens
+    drafts_with_kv = False
+    if gamma > 0 and speculation.proposer is not None:
+        drafts_with_kv = stored.profile.proposers[speculation.proposer].kind != "ngram"
+    headroom = 0
+    if rules.holds_double_buffer and gamma > 0:
+        topk = speculation.tree.count(-1) if speculation.tree is not None else 1
+        slots = sglang_step_slots(
+            gamma, topk, 1 + speculation.num_draft_tokens, deployment.block_size
+        )
+        headroom = 2 * slots
+    keeps = rules.keeps_rejected_blocks or rules.has_fixed_slots
+    return Limits(
+        block_size=deployment.block_size,
+        max_num_seqs=deployment.max_num_seqs,
+        max_num_batched_tokens=deployment.max_num_batched_tokens,
+        gamma=gamma,
+        num_draft_tokens=speculation.num_draft_tokens,
+        max_queue=NO_LIMIT if deployment.max_queue is None else deployment.max_queue,
+        lookahead_tokens=gamma if rules.reserves_lookahead and drafts_with_kv else 0,
+        headroom_tokens=headroom,
+        kept_tokens=NO_LIMIT if keeps else headroom,
+        slot_blocks=total_blocks // deployment.max_num_seqs if rules.has_fixed_slots else 0,
+        prefills_apart=rules.prefills_apart,
+        retracts_youngest=rules.retracts_youngest,
+        admits_whole_life=rules.admits_whole_life,
+        pads_drafts=rules.pads_drafts,
+    )
 
 
 def _check_policy(scenario: Scenario, model: AcceptanceModel) -> None:
@@ -311,6 +342,8 @@ def _request_records(batch: RequestBatch, scenario: Scenario) -> Records:
     requests = np.zeros(len(batch.arrival_s), dtype=REQUEST_DTYPE)
     for name in ("arrival_s", "prompt_tokens", "output_tokens", "domain", "trace"):
         requests[name] = getattr(batch, name)
+    # What a request declares (max_tokens of the API), not what it will turn out to be.
+    requests["max_tokens"] = batch.output_tokens.max()
     for name in ("scheduled_s", "first_token_s", "last_emission_s", "finish_s"):
         requests[name] = -1.0
     requests["state"] = PENDING

@@ -19,6 +19,10 @@ Records = Any  # a numpy structured array; numpy's types do not know its fields
 PENDING, WAITING, PREFILLING, DECODING, FINISHED, REJECTED, FAILED = range(7)
 STATE_NAMES = ("pending", "waiting", "prefilling", "decoding", "finished", "rejected", "failed")
 
+# Why a request was rejected or failed.
+REASON_NAMES = ("", "prompt can never fit", "queue full", "outgrew the memory")
+_, NEVER_FITS, QUEUE_FULL, OUTGREW_MEMORY = range(len(REASON_NAMES))
+
 NONE = -1  # no request, at the ends of the waiting list
 
 REQUEST_DTYPE = np.dtype(
@@ -31,10 +35,12 @@ REQUEST_DTYPE = np.dtype(
         ("max_gap_s", "f8"),
         ("prompt_tokens", "i8"),
         ("output_tokens", "i8"),
+        ("max_tokens", "i8"),
         ("emitted_tokens", "i8"),
         ("domain", "i8"),
         ("replica", "i8"),
         ("state", "i8"),
+        ("reason", "i8"),
         ("num_cycles", "i8"),
         ("planned_tokens", "i8"),
         ("proposed_tokens", "i8"),
@@ -68,6 +74,7 @@ REPLICA_DTYPE = np.dtype(
         ("total_blocks", "i8"),
         ("free_blocks", "i8"),
         ("peak_used_blocks", "i8"),
+        ("promised_blocks", "i8"),
         ("num_running", "i8"),
         ("num_decoding", "i8"),
         ("num_waiting", "i8"),
@@ -141,6 +148,16 @@ class Limits(NamedTuple):
     max_num_batched_tokens: int
     gamma: int
     num_draft_tokens: int  # m at full draft length: γ for a chain, the nodes of a tree
+    max_queue: int
+    # the engine's rules (simcore/engines.py)
+    lookahead_tokens: int  # reserved beyond root and drafts
+    headroom_tokens: int  # reserved beyond the committed ones in place of the above; 0: none
+    kept_tokens: int  # blocks for so many beyond the committed tokens stay after a step
+    slot_blocks: int  # of a seat that owns its KV; 0: seats share
+    prefills_apart: bool
+    retracts_youngest: bool
+    admits_whole_life: bool
+    pads_drafts: bool
 
 
 class Cursor(NamedTuple):
