@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from simcore.planner.document import Plan
-from simcore.report.units import count, given_rate
+from simcore.report.units import count, given_rate, rate
 from simcore.scenario import LognormalTokens
 
 Rows = list[tuple[str, ...]]
@@ -17,8 +17,9 @@ def load_words(plan: Plan) -> str:
         return "an offline batch"
     if offered is None:
         return _kind(arrivals)
-    how = "" if arrivals.kind == "poisson" else f" ({_kind(arrivals)} arrivals)"
-    return f"{given_rate(offered)}{how}"
+    if arrivals.kind == "poisson":
+        return given_rate(offered)
+    return f"{rate(offered)} ({_kind(arrivals)} arrivals)"
 
 
 def offered_rate_per_s(plan: Plan) -> float | None:

@@ -139,3 +139,11 @@ def test_a_very_long_row_and_very_many_rows_are_read(tmp_path):
     wide.write_text("arrival_s" + ",note" * 200_000 + "\n")
     with pytest.raises(ScenarioError):
         read_requests(wide)
+
+
+def test_a_file_larger_than_memory_is_refused_unread(tmp_path):
+    path = tmp_path / "huge.csv"
+    with path.open("wb") as file:
+        file.truncate(1 << 40)
+    with pytest.raises(ScenarioError, match=r"has \d+ bytes; expected at most \d+: cut it"):
+        read_requests(path)
