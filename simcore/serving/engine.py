@@ -143,7 +143,10 @@ def _propose(state: State, index: int) -> StepShape:
 @compiled
 def _price(state: State, index: int, shape: StepShape) -> None:
     step = state.steps[state.replicas[index].step_row]
-    step.padded_tokens = int(graph_of(state.law.regimes, shape)[0] - shape.query_tokens)
+    computed_tokens, _ = graph_of(state.law.regimes, shape)
+    step.padded_tokens = int(computed_tokens - shape.query_tokens)
+    if computed_tokens > state.law.max_step_tokens:
+        step.is_extrapolated = 1
     propose_s, target_s, reconcile_s, overhead_s = price_step(state.law, shape)
     step.propose_s = propose_s
     step.target_s = target_s

@@ -37,6 +37,13 @@ def test_padding_is_recorded_and_summed(recorded_profile):
     assert not run(recorded_profile).step_records["padded_tokens"].any()
 
 
+def test_padding_beyond_the_measured_tokens_counts_as_extrapolated(recorded_profile):
+    beyond = Capture(sizes=(2048,), eager=Regime())
+    steps = run(with_cost(recorded_profile, capture=beyond)).step_records
+    assert steps["is_extrapolated"].all()  # 2048 computed, 1024 measured
+    assert not run(recorded_profile).step_records["is_extrapolated"].any()
+
+
 def test_sizes_that_hold_every_step_exactly_change_no_record(recorded_profile):
     every = Capture(sizes=tuple(range(1, 257)), eager=Regime(floor_s=9.0))
     exact = run(with_cost(recorded_profile, capture=every))
