@@ -101,7 +101,7 @@ def check_while_running(state: State) -> None:
     now_s = 0.0
     while True:
         moments = [float(end_s) for end_s in state.replicas["step_end_s"]]
-        arrival = int(state.cursor.next_arrival[0])
+        arrival = int(state.cursor.next_arrival)
         if arrival < len(state.requests):
             moments.append(float(state.requests["arrival_s"][arrival]))
         moment_s = min(moments)
@@ -109,7 +109,7 @@ def check_while_running(state: State) -> None:
             return
         assert moment_s >= now_s
         now_s = moment_s
-        state.cursor.num_steps[0] = _keep_open_rows(state)
+        state.cursor.num_steps = _keep_open_rows(state)
         run_until(state, now_s)
         after = state.requests["state"].copy()
         for old, new in zip(before, after, strict=True):

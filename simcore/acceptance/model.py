@@ -19,7 +19,7 @@ from simcore.acceptance.counter_random import (
 from simcore.acceptance.survival import conditional_from_survival, survival_from_cycles
 from simcore.acceptance.trace import TraceSet, walk
 from simcore.acceptance.tree import DraftTree, accepted_depth
-from simcore.compiled import compiled
+from simcore.compiled import compiled, compiled_apart
 from simcore.errors import ScenarioError
 
 
@@ -146,7 +146,7 @@ def trace_free_tables() -> CycleTables:
     )
 
 
-@compiled
+@compiled_apart
 def next_trace(
     tables: CycleTables, seed: np.uint64, request: int, segment: int, current: int
 ) -> int:

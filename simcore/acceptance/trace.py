@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from simcore.compiled import compiled
+from simcore.compiled import compiled_apart
 from simcore.errors import ProfileError
 
 RANK_ABSENT = 32767  # the realised token was no candidate of the proposer
@@ -84,8 +84,9 @@ def trace_set_from_rows(
     domain_of = {key: names.index(name) for key, name in record_domains.items()}
     return TraceSet(
         domain_names=names,
-        accepted=np.asarray(table.column("accepted").to_numpy(), dtype=np.int8),
-        proposed=np.asarray(table.column("proposed").to_numpy(), dtype=np.int8),
+        # Copies: Arrow's arrays are read-only, which is another type to compiled code.
+        accepted=np.array(table.column("accepted").to_numpy(), dtype=np.int8),
+        proposed=np.array(table.column("proposed").to_numpy(), dtype=np.int8),
         ratio=_dense_ratio(table, max_gamma),
         offset=offset,
         output_tokens=np.diff(np.append(offset, len(start))).astype(np.int64),
@@ -169,7 +170,7 @@ def walk(
     return Walk(accepted, proposed, emitted, request)
 
 
-@compiled
+@compiled_apart
 def _walk(
     accepted: NDArray[np.int8],
     proposed: NDArray[np.int8],

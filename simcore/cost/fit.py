@@ -100,7 +100,7 @@ def _folds(rows: pd.DataFrame) -> NDArray[np.int64]:
     return np.asarray(order % NUM_FOLDS)
 
 
-# --- target: f(tokens) + r·requests + k·KV -----------------------------------------------------
+# --- target: f(tokens) + r·requests + k·KV + attention pairs -----------------------------------
 
 
 def _knots(rows: pd.DataFrame) -> NDArray[np.int64]:
@@ -125,13 +125,14 @@ def _target_features(rows: pd.DataFrame, knots: NDArray[np.int64]) -> Features:
     tokens = batch * query
     rises = [np.clip(tokens - left, 0.0, right - left) for left, right in pairwise(knots)]
     plain = query == 1
-    columns = [np.ones_like(tokens), *rises, batch, context * plain, context * ~plain]
+    pairs = query * (context + tokens / 2) * ~plain
+    columns = [np.ones_like(tokens), *rises, batch, context * plain, context * ~plain, pairs]
     return np.column_stack(columns)
 
 
 def _target_law(coefficients: list[float], knots: NDArray[np.int64]) -> TargetLaw:
-    floor, *slopes = coefficients[:-3]
-    per_request, plain, verify = coefficients[-3:]
+    floor, *slopes = coefficients[:-4]
+    per_request, plain, verify, pair = coefficients[-4:]
     rises = np.array(slopes) * np.diff(knots)
     return TargetLaw(
         knot_tokens=tuple(int(knot) for knot in knots),
@@ -139,6 +140,7 @@ def _target_law(coefficients: list[float], knots: NDArray[np.int64]) -> TargetLa
         per_request_s=per_request,
         per_kv_token_plain_s=plain,
         per_kv_token_verify_s=verify,
+        per_attention_pair_s=pair,
     )
 
 

@@ -29,6 +29,9 @@ class TargetLaw(_Law):
     per_request_s: float = Field(0.0, ge=0.0)
     per_kv_token_plain_s: float = Field(ge=0.0, description="requests with one query token")
     per_kv_token_verify_s: float = Field(ge=0.0, description="requests with several")
+    per_attention_pair_s: float = Field(
+        0.0, ge=0.0, description="requests with several: times each pair of query and KV token"
+    )
 
     @model_validator(mode="after")
     def _check_knots(self) -> Self:

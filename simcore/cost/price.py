@@ -11,6 +11,28 @@ from simcore.cost.law import CostLaw, LinearLaw, ProposerRun
 from simcore.cost.regime import EAGER, RegimeTables, graph_of, pass_in_regime, regime_tables
 from simcore.cost.shape import StepShape
 from simcore.errors import ScenarioError
+from simcore.records import Record, new_record
+
+RATE_DTYPE = np.dtype(
+    [
+        ("per_request_s", "f8"),
+        ("per_kv_token_plain_s", "f8"),
+        ("per_kv_token_verify_s", "f8"),
+        ("per_attention_pair_s", "f8"),
+        ("overhead_s", "f8"),
+        ("comm_base_s", "f8"),
+        ("comm_per_token_s", "f8"),
+        ("host_overlap", "f8"),
+        ("sharing", "f8"),  # share of the shorter of proposal and target pass that shows
+        ("per_prefill_token_s", "f8"),  # the draft's prefill
+        ("switch_on_base_s", "f8"),
+        ("switch_on_per_token_s", "f8"),
+        ("speculative_factor", "f8"),  # scales steps that draft, for cost uncertainty
+        ("max_batch_size", "i8"),
+        ("max_context_tokens", "i8"),
+        ("max_step_tokens", "i8"),
+    ]
+)
 
 
 class LawTables(NamedTuple):
@@ -18,25 +40,11 @@ class LawTables(NamedTuple):
 
     knot_tokens: NDArray[np.float64]
     knot_s: NDArray[np.float64]
-    per_request_s: float
-    per_kv_token_plain_s: float
-    per_kv_token_verify_s: float
     propose: NDArray[np.float64]  # [7] in the order of LinearLaw's fields
     idle_propose: NDArray[np.float64]  # [7] paid by a step that drafts nothing
     reconcile: NDArray[np.float64]  # [7]
-    overhead_s: float
+    rate: Record  # RATE_DTYPE
     regimes: RegimeTables
-    comm_base_s: float
-    comm_per_token_s: float
-    host_overlap: float
-    sharing: float  # share of the shorter of proposal and target pass that shows; serial: 1
-    per_prefill_token_s: float  # the draft's prefill
-    switch_on_base_s: float
-    switch_on_per_token_s: float
-    speculative_factor: float  # scales the steps that draft, for cost uncertainty; 1 by default
-    max_batch_size: int
-    max_context_tokens: int
-    max_step_tokens: int
 
 
 @dataclass(frozen=True)
@@ -59,17 +67,13 @@ def law_tables(law: CostLaw, proposer: str | None, *, speculative_factor: float 
     target = law.target
     propose = law.propose[proposer] if proposer is not None else LinearLaw()
     run = law.proposer_runs.get(proposer or "", ProposerRun())
-    return LawTables(
-        knot_tokens=np.array(target.knot_tokens, dtype=np.float64),
-        knot_s=np.array(target.knot_s, dtype=np.float64),
+    rate = new_record(
+        RATE_DTYPE,
         per_request_s=target.per_request_s,
         per_kv_token_plain_s=target.per_kv_token_plain_s,
         per_kv_token_verify_s=target.per_kv_token_verify_s,
-        propose=_coefficients(propose),
-        idle_propose=_coefficients(law.idle_propose.get(proposer or "", LinearLaw())),
-        reconcile=_coefficients(law.reconcile),
+        per_attention_pair_s=target.per_attention_pair_s,
         overhead_s=law.overhead_s,
-        regimes=regime_tables(law.capture),
         comm_base_s=law.comm.base_s,
         comm_per_token_s=law.comm.per_token_s,
         host_overlap=law.host_overlap if run.host_overlap is None else run.host_overlap,
@@ -81,6 +85,15 @@ def law_tables(law: CostLaw, proposer: str | None, *, speculative_factor: float 
         max_batch_size=law.domain.max_batch_size,
         max_context_tokens=law.domain.max_context_tokens,
         max_step_tokens=law.domain.max_step_tokens,
+    )
+    return LawTables(
+        knot_tokens=np.array(target.knot_tokens, dtype=np.float64),
+        knot_s=np.array(target.knot_s, dtype=np.float64),
+        propose=_coefficients(propose),
+        idle_propose=_coefficients(law.idle_propose.get(proposer or "", LinearLaw())),
+        reconcile=_coefficients(law.reconcile),
+        rate=rate,
+        regimes=regime_tables(law.capture),
     )
 
 
@@ -108,6 +121,7 @@ def decode_step(
         verify_context_tokens=kv if gamma > 0 else 0.0,
         prefill_tokens=0.0,
         lagging_tokens=0.0,
+        attention_pairs=(1 + drafts) * (kv + batch_size * (1 + drafts) / 2) if gamma > 0 else 0.0,
     )
     if not tables.regimes.is_eager_measured and graph_of(tables.regimes, shape)[1] == EAGER:
         raise ScenarioError(
@@ -161,12 +175,13 @@ def _target(tables: LawTables, shape: StepShape) -> float:
     tokens, regime = graph_of(tables.regimes, shape)
     gpu_s = (
         _piecewise(tables.knot_tokens, tables.knot_s, tokens)
-        + tables.per_request_s * shape.num_requests
-        + tables.per_kv_token_plain_s * shape.plain_context_tokens
-        + tables.per_kv_token_verify_s * shape.verify_context_tokens
-        + (tables.comm_base_s + tables.comm_per_token_s * tokens)
+        + tables.rate.per_request_s * shape.num_requests
+        + tables.rate.per_kv_token_plain_s * shape.plain_context_tokens
+        + tables.rate.per_kv_token_verify_s * shape.verify_context_tokens
+        + tables.rate.per_attention_pair_s * shape.attention_pairs
+        + (tables.rate.comm_base_s + tables.rate.comm_per_token_s * tokens)
     )
-    return pass_in_regime(tables.regimes, regime, gpu_s)
+    return float(pass_in_regime(tables.regimes, regime, gpu_s))
 
 
 @compiled
@@ -179,9 +194,9 @@ def _propose(tables: LawTables, shape: StepShape, target_s: float) -> float:
         planned = shape.num_decoding * shape.gamma
         propose_s = _linear(tables.propose, shape.gamma, shape.num_decoding, planned, kv, target_s)
         if shape.lagging_tokens > 0.0:
-            propose_s += tables.switch_on_base_s
-            propose_s += tables.switch_on_per_token_s * shape.lagging_tokens
-    return propose_s + tables.per_prefill_token_s * shape.prefill_tokens
+            propose_s += tables.rate.switch_on_base_s
+            propose_s += tables.rate.switch_on_per_token_s * shape.lagging_tokens
+    return float(propose_s + tables.rate.per_prefill_token_s * shape.prefill_tokens)
 
 
 @compiled
@@ -194,20 +209,20 @@ def price_step(tables: LawTables, shape: StepShape) -> tuple[float, float, float
     target_s = _target(tables, shape)
     propose_s = _propose(tables, shape, target_s)
     if shape.gamma > 0:
-        propose_s *= tables.speculative_factor
-        target_s *= tables.speculative_factor
+        propose_s *= tables.rate.speculative_factor
+        target_s *= tables.rate.speculative_factor
     reconcile_s = 0.0
     if shape.num_decoding > 0:
         reconcile_s = _linear(
             tables.reconcile, shape.gamma, shape.num_decoding, shape.draft_tokens, 0.0, target_s
         )
-    overhead_s = tables.overhead_s
+    overhead_s = tables.rate.overhead_s
     host_s = reconcile_s + overhead_s
-    if tables.host_overlap > 0.0 and host_s > 0.0:
-        shown = 1.0 - min(tables.host_overlap * host_s, target_s) / host_s
+    if tables.rate.host_overlap > 0.0 and host_s > 0.0:
+        shown = 1.0 - min(tables.rate.host_overlap * host_s, target_s) / host_s
         reconcile_s *= shown
         overhead_s *= shown
-    if tables.sharing < 1.0:
+    if tables.rate.sharing < 1.0:
         shorter_s = min(propose_s, target_s)
-        propose_s = propose_s - shorter_s + tables.sharing * shorter_s
+        propose_s = propose_s - shorter_s + tables.rate.sharing * shorter_s
     return propose_s, target_s, reconcile_s, overhead_s

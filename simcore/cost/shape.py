@@ -15,3 +15,5 @@ class StepShape(NamedTuple):
     verify_context_tokens: float  # KV read by requests with several, and by prefill chunks
     prefill_tokens: float  # of the query tokens, those of prefill
     lagging_tokens: float  # emitted without drafts by requests that draft now: no draft KV yet
+    # Attention where a request has several queries: Σ queries · (context before + half of them)
+    attention_pairs: float = 0.0

@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from simcore.profile.schema import Frozen
+from simcore.records import Records
 from simcore.scenario import SLO
 from simcore.serving.simulation import SimulationResult
-from simcore.serving.state import FINISHED, STATE_NAMES, Records, gap_bin_edges_s
+from simcore.serving.state import FINISHED, STATE_NAMES, gap_bin_edges_s
 from simcore.workload.load import mean_rate_per_s
 
 PERCENTILES = (50, 90, 95, 99)

@@ -8,9 +8,10 @@ from numpy.typing import NDArray
 from plotly.subplots import make_subplots
 
 from simcore.metrics.summary import request_latencies_s
+from simcore.records import Records
 from simcore.report.style import BLUE, GREEN, ORANGE, VERMILLION, log_axis, styled, vertical_line
 from simcore.serving.simulation import SimulationResult
-from simcore.serving.state import FINISHED, Records
+from simcore.serving.state import FINISHED
 
 FloatArray = NDArray[np.float64]
 

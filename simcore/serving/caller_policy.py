@@ -47,7 +47,7 @@ def ask_policy(
         now_s=now_s,
         replica=index,
         draft_length=int(replica["gamma"]),
-        longest=state.limits.gamma,
+        longest=int(state.limits.gamma),
         num_running=int(replica["num_running"]),
         num_waiting=int(replica["num_waiting"]),
         free_block_fraction=float(replica["free_blocks"] / replica["total_blocks"]),

@@ -10,19 +10,21 @@ arrivals, then the steps that begin; the one-step-at-a-time mode (service.py) ke
 import math
 from pathlib import Path
 
-from simcore.compiled import compiled
+from simcore.compiled import compiled, compiled_apart
 from simcore.cost.price import price_step
 from simcore.cost.regime import graph_of
 from simcore.cost.shape import StepShape
 from simcore.serving.cycle import draw
 from simcore.serving.ledger import release_to
 from simcore.serving.policy import choose_draft_length, observe_step
+from simcore.serving.policy_tables import FIXED
 from simcore.serving.scheduler import candidates, enqueue, leave, schedule
 from simcore.serving.state import (
     DECODING,
     FINISHED,
     GAP_BIN_RATIO,
     GAP_MIN_S,
+    NOTHING,
     NUM_GAP_BINS,
     PREFILLING,
     State,
@@ -37,16 +39,16 @@ LOG_GAP_BIN_RATIO = math.log(GAP_BIN_RATIO)
 @compiled
 def route(state: State, request: int) -> int:
     """The replica of an arriving request: round robin."""
-    index = int(state.cursor.next_replica[0])
-    state.cursor.next_replica[0] = (index + 1) % len(state.replicas)
+    index = int(state.cursor.next_replica)
+    state.cursor.next_replica = (index + 1) % len(state.replicas)
     return index
 
 
-@compiled
+@compiled_apart
 def arrive(state: State) -> None:
     """The next request in order of arrival comes in."""
-    request = int(state.cursor.next_arrival[0])
-    state.cursor.next_arrival[0] += 1
+    request = int(state.cursor.next_arrival)
+    state.cursor.next_arrival += 1
     enqueue(state, route(state, request), request)
 
 
@@ -61,13 +63,14 @@ def has_work(state: State, index: int) -> bool:
 def begin(state: State, index: int, now_s: float) -> None:
     """Begin a step: afterwards the replica is busy until step_end_s, or idle if nothing ran."""
     replica = state.replicas[index]
-    choose_draft_length(state, index, now_s)
+    if state.policy.rule.kind != FIXED:
+        choose_draft_length(state, index, now_s)
     preempted = schedule(state, index, now_s)
     if replica.num_running == 0:
         return
-    step = state.steps[state.cursor.num_steps[0]]
-    replica.step_row = state.cursor.num_steps[0]
-    state.cursor.num_steps[0] += 1
+    step = state.steps[state.cursor.num_steps]
+    replica.step_row = state.cursor.num_steps
+    state.cursor.num_steps += 1
     step.replica = index
     step.begin_s = now_s
     step.num_running = replica.num_running
@@ -87,6 +90,7 @@ def _propose(state: State, index: int) -> StepShape:
     step = state.steps[state.replicas[index].step_row]
     num_requests, num_decoding, gamma, proposed = 0, 0, 0, 0
     query, prefill, planned, plain_context, verify_context, longest = 0, 0, 0, 0, 0, 0
+    pairs = 0.0
     lagging = 0
     for position in range(state.replicas[index].num_running):
         request = state.running[index, position]
@@ -97,6 +101,7 @@ def _propose(state: State, index: int) -> StepShape:
         longest = max(longest, row.committed_tokens)
         if row.state == PREFILLING:
             prefill += row.step_tokens
+            pairs += row.step_tokens * (row.committed_tokens + 0.5 * row.step_tokens)
             verify_context += row.committed_tokens
             continue
         num_decoding += 1
@@ -112,6 +117,7 @@ def _propose(state: State, index: int) -> StepShape:
             plain_context += row.committed_tokens
         else:
             verify_context += row.committed_tokens
+            pairs += row.step_tokens * (row.committed_tokens + 0.5 * row.step_tokens)
     step.num_decoding = num_decoding
     step.gamma = gamma
     step.query_tokens = query
@@ -123,9 +129,9 @@ def _propose(state: State, index: int) -> StepShape:
     step.context_tokens = plain_context + verify_context
     law = state.law
     step.is_extrapolated = int(
-        num_requests > law.max_batch_size
-        or longest > law.max_context_tokens
-        or query + prefill > law.max_step_tokens
+        num_requests > law.rate.max_batch_size
+        or longest > law.rate.max_context_tokens
+        or query + prefill > law.rate.max_step_tokens
     )
     return StepShape(
         float(num_requests),
@@ -137,6 +143,7 @@ def _propose(state: State, index: int) -> StepShape:
         float(verify_context),
         float(prefill),
         float(lagging),
+        pairs,
     )
 
 
@@ -145,7 +152,7 @@ def _price(state: State, index: int, shape: StepShape) -> None:
     step = state.steps[state.replicas[index].step_row]
     computed_tokens, _ = graph_of(state.law.regimes, shape)
     step.padded_tokens = int(computed_tokens - shape.query_tokens)
-    if computed_tokens > state.law.max_step_tokens:
+    if computed_tokens > state.law.rate.max_step_tokens:
         step.is_extrapolated = 1
     propose_s, target_s, reconcile_s, overhead_s = price_step(state.law, shape)
     step.propose_s = propose_s
@@ -161,7 +168,7 @@ def commit(state: State, index: int) -> None:
     replica = state.replicas[index]
     step = state.steps[replica.step_row]
     end_s = step.end_s
-    kept, drafting = 0, 0
+    kept, drafting = 0, NOTHING
     known_gap_s, known_bin = -1.0, 0
     for position in range(replica.num_running):
         request = state.running[index, position]
@@ -188,13 +195,14 @@ def commit(state: State, index: int) -> None:
             replica.num_decoding -= 1
             row.state = FINISHED
             row.finish_s = end_s
-            state.cursor.num_ended[0] += 1
+            state.cursor.num_ended += 1
         else:
             kept_tokens = state.limits.kept_tokens if row.state == DECODING else 0
             release_to(state, index, request, row.committed_tokens + kept_tokens)
             state.running[index, kept] = request
             kept += 1
-    observe_step(state, index, drafting, int(step.proposed_tokens), int(step.accepted_tokens))
+    if state.policy.rule.kind != FIXED:
+        observe_step(state, index, drafting, int(step.proposed_tokens), int(step.accepted_tokens))
     replica.num_running = kept
     replica.is_busy = 0
     replica.step_end_s = math.inf
@@ -252,7 +260,7 @@ def _gap_bin(gap_s: float) -> int:
     return min(NUM_GAP_BINS - 1, int(math.log(gap_s / GAP_MIN_S) / LOG_GAP_BIN_RATIO))
 
 
-@compiled
+@compiled_apart
 def run_until(state: State, limit_s: float) -> int:
     """Run every replica through all events up to and including `limit_s`.
 
@@ -280,14 +288,14 @@ def run_until(state: State, limit_s: float) -> int:
 def records_full(state: State) -> bool:
     room = len(state.replicas)  # each may begin one step, and change its draft length, at a time
     return bool(
-        state.cursor.num_steps[0] + room > len(state.steps)
-        or state.cursor.num_changes[0] + room > len(state.changes)
+        state.cursor.num_steps + room > len(state.steps)
+        or state.cursor.num_changes + room > len(state.changes)
     )
 
 
 @compiled
 def _next_arrival_s(state: State) -> float:
-    arrival = state.cursor.next_arrival[0]
+    arrival = state.cursor.next_arrival
     return float(state.requests[arrival].arrival_s) if arrival < len(state.requests) else math.inf
 
 

@@ -7,7 +7,7 @@ sees the cycles that are about to run (engine._plan_cycle).
 
 import numpy as np
 
-from simcore.compiled import compiled
+from simcore.compiled import compiled, compiled_apart
 from simcore.cost.price import price_step
 from simcore.cost.shape import StepShape
 from simcore.serving.policy_tables import (
@@ -18,7 +18,7 @@ from simcore.serving.policy_tables import (
     GOODPUT,
     ORACLE,
 )
-from simcore.serving.state import DECODING, State
+from simcore.serving.state import DECODING, NOTHING, State
 
 REASONS = (
     "batch size",
@@ -44,10 +44,10 @@ REASONS = (
 ) = range(len(REASONS))
 
 
-@compiled
+@compiled_apart
 def choose_draft_length(state: State, index: int, now_s: float) -> None:
     """Set the draft length of the step that begins, and log a change."""
-    kind = state.policy.kind
+    kind = state.policy.rule.kind
     if kind in (FIXED, ORACLE):
         return
     current = int(state.replicas[index].gamma)
@@ -65,12 +65,12 @@ def choose_draft_length(state: State, index: int, now_s: float) -> None:
         set_draft_length(state, index, now_s, chosen, reason)
 
 
-@compiled
+@compiled_apart
 def set_draft_length(state: State, index: int, now_s: float, chosen: int, reason: int) -> None:
     """Put a draft length in force and log when and why."""
     replica = state.replicas[index]
-    change = state.changes[state.cursor.num_changes[0]]
-    state.cursor.num_changes[0] += 1
+    change = state.changes[state.cursor.num_changes]
+    state.cursor.num_changes += 1
     change.time_s = now_s
     change.replica = index
     change.from_tokens = replica.gamma
@@ -83,19 +83,19 @@ def set_draft_length(state: State, index: int, now_s: float, chosen: int, reason
     replica.policy_age = 0
 
 
-@compiled
+@compiled_apart
 def observe_step(state: State, index: int, num_drafting: int, proposed: int, accepted: int) -> None:
     """What a policy may learn from a committed step: drafts proposed and accepted."""
     policy, replica = state.policy, state.replicas[index]
     replica.policy_age += 1
-    if policy.kind == ADAPTIVE_EMA and num_drafting > 0:
+    if policy.rule.kind == ADAPTIVE_EMA and num_drafting > 0:
         _average(state, index, accepted / num_drafting)
-    elif policy.kind == GOODPUT and num_drafting > 0:
+    elif policy.rule.kind == GOODPUT and num_drafting > 0:
         expected = num_drafting * (policy.expected_tokens[replica.gamma] - 1.0)
         if expected > 0.0:
             _average(state, index, accepted / expected)
-    elif policy.kind == ACCEPTANCE_GATE and proposed > 0:
-        slot = int(replica.policy_seen % policy.window_steps)
+    elif policy.rule.kind == ACCEPTANCE_GATE and proposed > 0:
+        slot = int(replica.policy_seen % policy.rule.window_steps)
         window = state.gate_window
         replica.gate_proposed += proposed - window[index, slot, 0]
         replica.gate_accepted += accepted - window[index, slot, 1]
@@ -110,11 +110,11 @@ def _average(state: State, index: int, value: float) -> None:
     if replica.policy_seen == 0:
         replica.policy_mean = value
     else:
-        replica.policy_mean += state.policy.ema_alpha * (value - replica.policy_mean)
+        replica.policy_mean += state.policy.rule.ema_alpha * (value - replica.policy_mean)
     replica.policy_seen += 1
 
 
-@compiled
+@compiled_apart
 def _by_batch_size(state: State, index: int, current: int) -> tuple[int, int]:
     """One step late, as the engine does: the size is that of the step before."""
     size = state.replicas[index].last_scheduled
@@ -128,37 +128,37 @@ def _by_batch_size(state: State, index: int, current: int) -> tuple[int, int]:
     return chosen, BATCH_SIZE
 
 
-@compiled
+@compiled_apart
 def _by_moving_average(state: State, index: int, current: int) -> tuple[int, int]:
     policy, replica = state.policy, state.replicas[index]
     candidates = policy.candidates
     place = int(np.searchsorted(candidates, current))
     if current == 0:
-        probes = replica.policy_age >= policy.probe_interval and place + 1 < len(candidates)
+        probes = replica.policy_age >= policy.rule.probe_interval and place + 1 < len(candidates)
         return (int(candidates[place + 1]) if probes else 0), PROBE
     seen = replica.policy_seen
-    if seen < policy.warmup_steps or seen % policy.update_interval != 0:
+    if seen < policy.rule.warmup_steps or seen % policy.rule.update_interval != 0:
         return current, ACCEPTANCE_ROSE
-    if place + 1 < len(candidates) and replica.policy_mean > current - 0.5 + policy.up:
+    if place + 1 < len(candidates) and replica.policy_mean > current - 0.5 + policy.rule.up:
         return int(candidates[place + 1]), ACCEPTANCE_ROSE
     lower = int(candidates[max(place - 1, 0)])
-    falls = replica.policy_mean < max(lower, 1) - 0.5 + policy.down
+    falls = replica.policy_mean < max(lower, 1) - 0.5 + policy.rule.down
     return (lower if falls else current), ACCEPTANCE_FELL
 
 
-@compiled
+@compiled_apart
 def _by_gate(state: State, index: int, current: int) -> tuple[int, int]:
     policy, replica = state.policy, state.replicas[index]
-    full = replica.policy_seen >= policy.window_steps
-    if full and replica.gate_accepted < policy.threshold * replica.gate_proposed:
+    full = replica.policy_seen >= policy.rule.window_steps
+    if full and replica.gate_accepted < policy.rule.threshold * replica.gate_proposed:
         return 0, GATE_CLOSED
     return current, GATE_CLOSED
 
 
-@compiled
+@compiled_apart
 def _by_goodput(state: State, index: int, current: int) -> tuple[int, int]:
     """argmax of expected tokens / expected step time over the candidates (SmartSpec)."""
-    requests, kv = 0, 0
+    requests, kv = NOTHING, NOTHING
     for position in range(state.replicas[index].num_running):
         row = state.requests[state.running[index, position]]
         if row.state == DECODING:
@@ -167,7 +167,7 @@ def _by_goodput(state: State, index: int, current: int) -> tuple[int, int]:
     if requests == 0:
         return current, BETTER_GOODPUT
     best, best_rate = current, _goodput(state, index, current, requests, kv)
-    needed = best_rate * (1.0 + state.policy.up)
+    needed = best_rate * (1.0 + state.policy.rule.up)
     for length in state.policy.candidates:
         rate = _goodput(state, index, int(length), requests, kv)
         if rate > needed and rate > best_rate:
@@ -175,7 +175,7 @@ def _by_goodput(state: State, index: int, current: int) -> tuple[int, int]:
     return best, BETTER_GOODPUT
 
 
-@compiled
+@compiled_apart
 def _goodput(state: State, index: int, gamma: int, requests: int, kv: int) -> float:
     policy, replica = state.policy, state.replicas[index]
     seen = replica.policy_mean if replica.policy_seen > 0 else 1.0
@@ -192,20 +192,21 @@ def _goodput(state: State, index: int, gamma: int, requests: int, kv: int) -> fl
         float(kv) if gamma > 0 else 0.0,
         0.0,
         0.0,
+        (1.0 + drafts) * (kv + batch * (1.0 + drafts) / 2) if gamma > 0 else 0.0,
     )
     propose_s, target_s, reconcile_s, overhead_s = price_step(state.law, shape)
     return float(batch * tokens / (propose_s + target_s + reconcile_s + overhead_s))
 
 
-@compiled
+@compiled_apart
 def _by_memory(state: State, index: int, current: int) -> tuple[int, int]:
     policy, replica = state.policy, state.replicas[index]
     free = replica.free_blocks / replica.total_blocks
     longest = state.limits.gamma
     half = longest // 2
     # Upwards a bound counts only once it is exceeded by the hysteresis.
-    off_bound = policy.off_below + (policy.up if current == 0 else 0.0)
-    short_bound = policy.threshold + (policy.up if current < longest else 0.0)
+    off_bound = policy.rule.off_below + (policy.rule.up if current == 0 else 0.0)
+    short_bound = policy.rule.threshold + (policy.rule.up if current < longest else 0.0)
     if free < off_bound:
         chosen = 0
     elif free < short_bound:

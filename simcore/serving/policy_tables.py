@@ -1,10 +1,11 @@
 """A scenario's policy as plain numbers for the step kernel."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from simcore.records import Record, new_record
 from simcore.speculation import (
     AcceptanceGate,
     AdaptiveEMA,
@@ -19,21 +20,29 @@ from simcore.speculation import (
 FIXED, BATCH_TABLE, ADAPTIVE_EMA, ACCEPTANCE_GATE, GOODPUT, MEMORY_PRESSURE, ORACLE = range(7)
 
 
+RULE_DTYPE = np.dtype(
+    [
+        ("kind", "i8"),
+        ("update_interval", "i8"),
+        ("warmup_steps", "i8"),
+        ("probe_interval", "i8"),
+        ("window_steps", "i8"),
+        ("ema_alpha", "f8"),
+        # hysteresis upwards (goodput: the gain that a change must exceed) and downwards
+        ("up", "f8"),
+        ("down", "f8"),
+        ("threshold", "f8"),
+        ("off_below", "f8"),
+    ]
+)
+
+
 class PolicyTables(NamedTuple):
     """A policy as plain numbers; fields that a kind does not use are empty or zero."""
 
-    kind: int
+    rule: Record  # RULE_DTYPE
     candidates: NDArray[np.int64]
     table: NDArray[np.int64]  # [num_rows, 3] first, last, draft length
-    ema_alpha: float
-    update_interval: int
-    warmup_steps: int
-    probe_interval: int
-    up: float  # hysteresis upwards, or the goodput gain that a change must exceed
-    down: float
-    window_steps: int
-    threshold: float
-    off_below: float
     expected_tokens: NDArray[np.float64]  # [γ_max + 1] E[Y] by draft length
     expected_drafts: NDArray[np.float64]  # [γ_max + 1] proposed drafts a cycle
 
@@ -44,31 +53,23 @@ def policy_tables(
     expected_drafts: NDArray[np.float64],
 ) -> PolicyTables:
     """The numbers of a scenario's policy; `expected_*` by draft length, from the profile."""
-    empty = PolicyTables(
-        kind=FIXED,
+    policy = speculation.policy
+    rows = policy.table if isinstance(policy, BatchSizeTable) else ()
+    return PolicyTables(
+        rule=new_record(RULE_DTYPE, **_rule(policy)),
         candidates=np.array(speculation.draft_lengths(), dtype=np.int64),
-        table=np.zeros((0, 3), dtype=np.int64),
-        ema_alpha=0.0,
-        update_interval=0,
-        warmup_steps=0,
-        probe_interval=0,
-        up=0.0,
-        down=0.0,
-        window_steps=0,
-        threshold=0.0,
-        off_below=0.0,
+        table=np.array(rows, dtype=np.int64).reshape(-1, 3),
         expected_tokens=expected_tokens,
         expected_drafts=expected_drafts,
     )
-    return empty._replace(**_settings(speculation.policy))
 
 
-def _settings(policy: Policy) -> dict[str, Any]:
+def _rule(policy: Policy) -> dict[str, float]:
     """The fields that this kind of policy uses."""
-    settings: dict[str, Any] = {}
+    settings: dict[str, float] = {}
     match policy:
         case BatchSizeTable():
-            settings = {"kind": BATCH_TABLE, "table": np.array(policy.table, dtype=np.int64)}
+            settings = {"kind": BATCH_TABLE}
         case AdaptiveEMA():
             settings = {
                 "kind": ADAPTIVE_EMA,

@@ -8,7 +8,7 @@ otherwise are rules (simcore/engines.py). The scheduler never reads how long an 
 what will be accepted.
 """
 
-from simcore.compiled import compiled
+from simcore.compiled import compiled, compiled_apart
 from simcore.serving.cycle import draw
 from simcore.serving.ledger import missing_blocks, release_to, reserve
 from simcore.serving.policy_tables import ORACLE
@@ -17,6 +17,7 @@ from simcore.serving.state import (
     FAILED,
     NEVER_FITS,
     NONE,
+    NOTHING,
     OUTGREW_MEMORY,
     PREFILLING,
     QUEUE_FULL,
@@ -26,7 +27,7 @@ from simcore.serving.state import (
 )
 
 
-@compiled
+@compiled_apart
 def enqueue(state: State, index: int, request: int) -> None:
     """A request arrives at a replica: it waits, or is rejected for a reason that is kept."""
     row = state.requests[request]
@@ -43,7 +44,7 @@ def enqueue(state: State, index: int, request: int) -> None:
     if row.reason != 0:
         row.state = REJECTED
         row.finish_s = row.arrival_s
-        state.cursor.num_ended[0] += 1
+        state.cursor.num_ended += 1
         return
     row.state = WAITING
     row.next_waiting = NONE
@@ -65,13 +66,14 @@ def schedule(state: State, index: int, now_s: float) -> int:
         if _plan_prefill_step(state, index, now_s):
             return 0
         preempted = _retract(state, index) if state.limits.retracts_youngest else 0
-        return preempted + _plan_running(state, index, 0)
+        return preempted + _plan_running(state, index, NOTHING)
     # Decodes come first: what they may take is no prefill's to spend.
     gamma = int(state.replicas[index].gamma)
     decode_tokens = state.replicas[index].num_decoding * (1 + candidates(state, gamma))
     budget = state.limits.max_num_batched_tokens - decode_tokens
     preempted = _plan_running(state, index, budget)
-    if preempted == 0 or state.replicas[index].num_running == 0:
+    admits = preempted == 0 or state.replicas[index].num_running == 0
+    if admits and state.replicas[index].num_waiting > 0:
         _admit(state, index, now_s, budget - _planned_prefill(state, index))
     return preempted
 
@@ -81,7 +83,7 @@ def _plan_running(state: State, index: int, budget: int) -> int:
     """Plan every running request in order of admission; prefill within `budget` tokens."""
     gamma = int(state.replicas[index].gamma)
     preempted = 0
-    position = 0
+    position = NOTHING
     while position < state.replicas[index].num_running:
         request = state.running[index, position]
         row = state.requests[request]
@@ -91,7 +93,8 @@ def _plan_running(state: State, index: int, budget: int) -> int:
         else:
             row.step_gamma = 0
             row.step_tokens = max(0, min(row.prefill_left_tokens, budget))
-        preempted += _make_room(state, index, position)
+        if _lacks_room(state, index, int(request)):
+            preempted += _make_room(state, index, position)
         if (
             position < state.replicas[index].num_running
             and state.running[index, position] == request
@@ -113,7 +116,7 @@ def _planned_prefill(state: State, index: int) -> int:
     return tokens
 
 
-@compiled
+@compiled_apart
 def _plan_prefill_step(state: State, index: int, now_s: float) -> bool:
     """A step of prefill alone, decodes standing still; False where there is none to do."""
     budget = state.limits.max_num_batched_tokens
@@ -137,7 +140,7 @@ def _plan_prefill_step(state: State, index: int, now_s: float) -> bool:
 @compiled
 def candidates(state: State, gamma: int) -> int:
     """m: tokens that one request drafts and has verified at this draft length; a tree is whole."""
-    return state.limits.num_draft_tokens if gamma == state.limits.gamma else gamma
+    return int(state.limits.num_draft_tokens) if gamma == state.limits.gamma else gamma
 
 
 @compiled
@@ -149,9 +152,9 @@ def covered_tokens(state: State, request: int) -> int:
     if row.step_tokens == 0:
         return int(row.committed_tokens)
     if state.limits.headroom_tokens > 0:
-        return int(row.committed_tokens) + state.limits.headroom_tokens
+        return int(row.committed_tokens + state.limits.headroom_tokens)
     drafts = candidates(state, int(row.step_gamma))
-    return int(row.committed_tokens) + 1 + drafts + state.limits.lookahead_tokens
+    return int(row.committed_tokens + 1 + drafts + state.limits.lookahead_tokens)
 
 
 @compiled
@@ -169,7 +172,7 @@ def plan_drafts(state: State, request: int, gamma: int) -> int:
     row = state.requests[request]
     if row.can_speculate == 0:
         return 0
-    if state.policy.kind == ORACLE:
+    if state.policy.rule.kind == ORACLE:
         row.step_gamma = gamma
         draw(state, request)
         return int(row.step_accepted)
@@ -184,7 +187,7 @@ def _lacks_room(state: State, index: int, request: int) -> bool:
     return bool(missing > state.replicas[index].free_blocks)
 
 
-@compiled
+@compiled_apart
 def _make_room(state: State, index: int, position: int) -> int:
     """Preempt from the end of the running list until the request at `position` has its blocks.
 
@@ -211,7 +214,7 @@ def _make_room(state: State, index: int, position: int) -> int:
     return preempted
 
 
-@compiled
+@compiled_apart
 def _retract(state: State, index: int) -> int:
     """Preempt until every decode of the next step fits: fewest generated tokens first (SGLang).
 
@@ -220,7 +223,7 @@ def _retract(state: State, index: int) -> int:
     gamma = int(state.replicas[index].gamma)
     preempted = 0
     while state.replicas[index].num_running > 1:
-        missing, victim = 0, 0
+        missing, victim = 0, NOTHING
         for position in range(state.replicas[index].num_running):
             request = int(state.running[index, position])
             row = state.requests[request]
@@ -241,7 +244,7 @@ def _retract(state: State, index: int) -> int:
     return preempted
 
 
-@compiled
+@compiled_apart
 def _drop(state: State, index: int, position: int) -> int:
     """Take the request at `position` out of the running list; its blocks return."""
     replica = state.replicas[index]
@@ -262,12 +265,12 @@ def _drop(state: State, index: int, position: int) -> int:
 @compiled
 def leave(state: State, index: int, request: int) -> None:
     """Give back all that a request holds of its replica."""
-    release_to(state, index, request, 0)
+    release_to(state, index, request, NOTHING)
     if state.limits.admits_whole_life:
         state.replicas[index].promised_blocks -= _life_blocks(state, request)
 
 
-@compiled
+@compiled_apart
 def _preempt(state: State, index: int, position: int) -> None:
     request = _drop(state, index, position)
     replica = state.replicas[index]
@@ -281,7 +284,7 @@ def _preempt(state: State, index: int, position: int) -> None:
     replica.num_waiting += 1
 
 
-@compiled
+@compiled_apart
 def _fail(state: State, index: int, position: int) -> None:
     request = _drop(state, index, position)
     row = state.requests[request]
@@ -289,10 +292,10 @@ def _fail(state: State, index: int, position: int) -> None:
     row.reason = OUTGREW_MEMORY
     # The last commit ended at this very moment, or the request has only just been admitted.
     row.finish_s = max(row.last_emission_s, row.scheduled_s)
-    state.cursor.num_ended[0] += 1
+    state.cursor.num_ended += 1
 
 
-@compiled
+@compiled_apart
 def _admit(state: State, index: int, now_s: float, budget: int) -> None:
     """Admit from the waiting list while seats, tokens and blocks last, in order of arrival."""
     replica, limits = state.replicas[index], state.limits

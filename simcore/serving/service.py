@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import simpy
 
+from simcore.records import Records
 from simcore.serving.caller_policy import CallerPolicy, ask_policy
 from simcore.serving.engine import (
     RECORDS_FULL,
@@ -23,7 +24,7 @@ from simcore.serving.engine import (
     records_full,
     run_until,
 )
-from simcore.serving.state import STEP_DTYPE, Records, State
+from simcore.serving.state import STEP_DTYPE, State
 
 STEPS_PER_CHUNK = 200_000
 
@@ -104,7 +105,7 @@ class Service:
     def _arrivals(self) -> Generator[simpy.Event, None, None]:
         for arrival_s in self._state.requests["arrival_s"]:
             yield self._clock.at(float(arrival_s), Priority.ARRIVAL)
-            index = int(self._state.cursor.next_replica[0])
+            index = int(self._state.cursor.next_replica)
             arrive(self._state)
             if not self._wake[index].triggered:
                 self._wake[index].succeed()
@@ -131,7 +132,7 @@ class Service:
 
     def _report(self) -> None:
         if self._progress is not None:
-            self._progress(int(self._state.cursor.num_ended[0]), len(self._state.requests))
+            self._progress(int(self._state.cursor.num_ended), len(self._state.requests))
 
     def _flush_steps(self) -> None:
         """Move finished step records out, without copying them where none is under way.
@@ -139,7 +140,7 @@ class Service:
         The kernel goes on in a new buffer; steps under way begin it.
         """
         state = self._state
-        count = int(state.cursor.num_steps[0])
+        count = int(state.cursor.num_steps)
         busy = np.flatnonzero(state.replicas["is_busy"])
         open_rows = state.replicas["step_row"][busy]
         fresh = new_step_records(len(state.replicas))
@@ -149,9 +150,9 @@ class Service:
             finished = np.delete(finished, open_rows)
         self._chunks.append(finished)
         state.replicas["step_row"][busy] = np.arange(len(busy))
-        state.cursor.num_steps[0] = len(busy)
-        self._changes.append(state.changes[: state.cursor.num_changes[0]].copy())
-        state.cursor.num_changes[0] = 0
+        state.cursor.num_steps = len(busy)
+        self._changes.append(state.changes[: state.cursor.num_changes].copy())
+        state.cursor.num_changes = 0
         self._state = state._replace(steps=fresh)
 
     def _take_steps(self) -> Records:

@@ -16,6 +16,7 @@ from simcore.engines import RULES, sglang_step_slots
 from simcore.errors import ScenarioError
 from simcore.matching import acceptance_model, load_traces, matching_records, mismatches
 from simcore.profile.store import StoredProfile, load_profile
+from simcore.records import Record, Records, new_record
 from simcore.scenario import Scenario, dump_scenario
 from simcore.serving.caller_policy import CallerPolicy
 from simcore.serving.memory import KVBudget, kv_budget
@@ -24,16 +25,15 @@ from simcore.serving.policy_tables import policy_tables
 from simcore.serving.service import Progress, Service, new_step_records
 from simcore.serving.state import (
     CHANGE_DTYPE,
+    CURSOR_DTYPE,
+    LIMITS_DTYPE,
     NONE,
     NUM_GAP_BINS,
     PENDING,
     REASON_NAMES,
     REQUEST_DTYPE,
     STATE_NAMES,
-    Limits,
-    Records,
     State,
-    new_cursor,
     new_replicas,
 )
 from simcore.version import specplan_version
@@ -219,6 +219,7 @@ def new_state(
         scenario.workload, model.domain_names, model.traces, scenario.seed, pools=variation.pools
     )
     policy = policy_tables(scenario.speculation, *_expectations(model, gamma))
+    window_steps = int(policy.rule.window_steps)
     state = State(
         requests=_request_records(batch, scenario),
         replicas=new_replicas(
@@ -227,9 +228,9 @@ def new_state(
         running=np.zeros((deployment.replicas, deployment.max_num_seqs), dtype=np.int64),
         steps=new_step_records(deployment.replicas),
         changes=np.zeros(CHANGES_PER_CHUNK + deployment.replicas, dtype=CHANGE_DTYPE),
-        gate_window=np.zeros((deployment.replicas, policy.window_steps, 2), dtype=np.int64),
+        gate_window=np.zeros((deployment.replicas, window_steps, 2), dtype=np.int64),
         gap_counts=np.zeros(NUM_GAP_BINS, dtype=np.int64),
-        cursor=new_cursor(),
+        cursor=new_record(CURSOR_DTYPE),
         limits=_limits(scenario, stored, budget.total_blocks),
         law=law_tables(
             stored.profile.cost, loaded, speculative_factor=variation.speculative_cost_factor
@@ -261,7 +262,7 @@ def _check_limits(scenario: Scenario) -> None:
         )
 
 
-def _limits(scenario: Scenario, stored: StoredProfile, total_blocks: int) -> Limits:
+def _limits(scenario: Scenario, stored: StoredProfile, total_blocks: int) -> Record:
     """The deployment's limits, and its engine's rules as numbers for this speculation."""
     deployment, speculation = scenario.deployment, scenario.speculation
     rules, gamma = RULES[deployment.preset], speculation.num_speculative_tokens
@@ -276,7 +277,8 @@ def _limits(scenario: Scenario, stored: StoredProfile, total_blocks: int) -> Lim
         )
         headroom = 2 * slots
     keeps = rules.keeps_rejected_blocks or rules.has_fixed_slots
-    return Limits(
+    return new_record(
+        LIMITS_DTYPE,
         block_size=deployment.block_size,
         max_num_seqs=deployment.max_num_seqs,
         max_num_batched_tokens=deployment.max_num_batched_tokens,

@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 
 from simcore.acceptance.model import CycleTables
 from simcore.cost.price import LawTables
+from simcore.records import Record, Records
 from simcore.serving.policy_tables import PolicyTables
-
-Records = Any  # a numpy structured array; numpy's types do not know its fields
 
 # States of a request. Legal changes: docs/invariants.md, law 2.
 PENDING, WAITING, PREFILLING, DECODING, FINISHED, REJECTED, FAILED = range(7)
@@ -22,6 +21,9 @@ STATE_NAMES = ("pending", "waiting", "prefilling", "decoding", "finished", "reje
 # Why a request was rejected or failed.
 REASON_NAMES = ("", "prompt can never fit", "queue full", "outgrew the memory")
 _, NEVER_FITS, QUEUE_FULL, OUTGREW_MEMORY = range(len(REASON_NAMES))
+
+# A zero that is a number to numba: passed as a literal it compiles the function called once more.
+NOTHING: Any = np.int64(0)
 
 NONE = -1  # no request, at the ends of the waiting list
 
@@ -140,34 +142,37 @@ GAP_BIN_RATIO = 1.01
 NUM_GAP_BINS = 2316
 
 
-class Limits(NamedTuple):
-    """The deployment's limits and the longest draft that may be in force."""
+LIMITS_DTYPE = np.dtype(
+    [
+        ("block_size", "i8"),
+        ("max_num_seqs", "i8"),
+        ("max_num_batched_tokens", "i8"),
+        ("max_queue", "i8"),
+        # the longest draft that may be in force, and its candidates m: the nodes of a tree
+        ("gamma", "i8"),
+        ("num_draft_tokens", "i8"),
+        # the engine's rules (simcore/engines.py): tokens reserved beyond root and drafts, or beyond
+        # the committed ones in place of them; kept after a step; blocks of a seat of its own
+        ("lookahead_tokens", "i8"),
+        ("headroom_tokens", "i8"),
+        ("kept_tokens", "i8"),
+        ("slot_blocks", "i8"),
+        ("prefills_apart", "i8"),
+        ("retracts_youngest", "i8"),
+        ("admits_whole_life", "i8"),
+        ("pads_drafts", "i8"),
+    ]
+)
 
-    block_size: int
-    max_num_seqs: int
-    max_num_batched_tokens: int
-    gamma: int
-    num_draft_tokens: int  # m at full draft length: γ for a chain, the nodes of a tree
-    max_queue: int
-    # the engine's rules (simcore/engines.py)
-    lookahead_tokens: int  # reserved beyond root and drafts
-    headroom_tokens: int  # reserved beyond the committed ones in place of the above; 0: none
-    kept_tokens: int  # blocks for so many beyond the committed tokens stay after a step
-    slot_blocks: int  # of a seat that owns its KV; 0: seats share
-    prefills_apart: bool
-    retracts_youngest: bool
-    admits_whole_life: bool
-    pads_drafts: bool
-
-
-class Cursor(NamedTuple):
-    """Where the run stands; one-element arrays, so that compiled code can move them."""
-
-    num_steps: NDArray[np.int64]
-    num_changes: NDArray[np.int64]
-    next_arrival: NDArray[np.int64]
-    next_replica: NDArray[np.int64]
-    num_ended: NDArray[np.int64]
+CURSOR_DTYPE = np.dtype(
+    [
+        ("num_steps", "i8"),
+        ("num_changes", "i8"),
+        ("next_arrival", "i8"),
+        ("next_replica", "i8"),
+        ("num_ended", "i8"),
+    ]
+)
 
 
 class State(NamedTuple):
@@ -180,8 +185,8 @@ class State(NamedTuple):
     changes: Records  # [capacity] draft lengths put in force
     gate_window: NDArray[np.int64]  # [num_replicas, window, 2] proposed, accepted drafts of steps
     gap_counts: NDArray[np.int64]  # [NUM_GAP_BINS] emissions by gap since the one before
-    cursor: Cursor
-    limits: Limits
+    cursor: Record  # where the run stands
+    limits: Record  # of the deployment and its engine, and the longest draft
     law: LawTables
     cycles: CycleTables
     policy: PolicyTables
@@ -198,11 +203,6 @@ def new_replicas(num_replicas: int, total_blocks: int, gamma: int) -> Records:
     replicas["step_end_s"] = np.inf
     replicas["gamma"] = gamma
     return replicas
-
-
-def new_cursor() -> Cursor:
-    """A run that has not begun."""
-    return Cursor(*(np.zeros(1, dtype=np.int64) for _ in Cursor._fields))
 
 
 def gap_bin_edges_s() -> NDArray[np.float64]:
