@@ -53,7 +53,7 @@ def _batch_sizes(stored: StoredProfile) -> tuple[int, ...]:
 
 def _choose_point(stored: StoredProfile, scenario: Scenario) -> tuple[int, int]:
     lengths = scenario.workload.lengths
-    usual = DEFAULT_CONTEXT_TOKENS if lengths.kind == "recorded" else lengths.prompt.mean_tokens
+    usual = lengths.prompt.mean_tokens if lengths.kind == "lognormal" else DEFAULT_CONTEXT_TOKENS
     limit = stored.profile.cost.domain.max_context_tokens
     left, right = st.columns(2)
     batch_size = left.select_slider(

@@ -16,6 +16,9 @@ def choose_load(base: Scenario) -> dict[str, Any]:
     if arrivals.kind == "batch":
         st.caption("Offline batch: every request arrives at the start.")
         return {}
+    if arrivals.kind != "poisson":
+        st.caption(f"Arrivals of kind {arrivals.kind} come as the workload states them.")
+        return {}
     top = MAX_LOAD_FACTOR * arrivals.rate_per_s
     step = top / NUM_LOAD_STEPS
     rate = st.slider(
@@ -49,6 +52,9 @@ def edit_workload(base: Scenario, has_recordings: bool) -> dict[str, Any]:
     lengths = base.workload.lengths
     if lengths.kind == "recorded":
         st.caption("Lengths and acceptance come from recorded requests together.")
+        return changes
+    if lengths.kind != "lognormal":
+        st.caption(f"Lengths of kind {lengths.kind} come as the workload states them.")
         return changes
     if has_recordings and st.toggle(
         "Lengths of recorded requests", key=f"{prefix}.recorded", help=words.RECORDED

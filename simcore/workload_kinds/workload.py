@@ -1,21 +1,13 @@
 """The workload of a scenario: who asks, how often, for how much."""
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import Self
 
 from pydantic import Field, model_validator
 
 from simcore.profile.schema import Frozen
-from simcore.workload_kinds.arrivals import RecordedArrivals
-from simcore.workload_kinds.lengths import FileRowsLengths
+from simcore.workload_kinds.arrivals import AnyArrivals, RecordedArrivals
+from simcore.workload_kinds.lengths import AnyLengths, FileRowsLengths
 from simcore.workload_kinds.recording import Recording
-
-if TYPE_CHECKING:
-    # Readers that know some kinds only, as widgets do, take their fields without asking.
-    AnyArrivals = Any
-    AnyLengths = Any
-else:
-    from simcore.workload_kinds.arrivals import AnyArrivals
-    from simcore.workload_kinds.lengths import AnyLengths
 
 
 class Workload(Frozen):
