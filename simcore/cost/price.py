@@ -191,8 +191,8 @@ def _propose(tables: LawTables, shape: StepShape, target_s: float) -> float:
     if shape.gamma == 0:
         propose_s = _linear(tables.idle_propose, 0.0, shape.num_decoding, 0.0, kv, target_s)
     else:
-        planned = shape.num_decoding * shape.gamma
-        propose_s = _linear(tables.propose, shape.gamma, shape.num_decoding, planned, kv, target_s)
+        drafts = shape.draft_tokens  # a tree drafts more than γ, plain requests of the batch none
+        propose_s = _linear(tables.propose, shape.gamma, shape.num_decoding, drafts, kv, target_s)
         if shape.lagging_tokens > 0.0:
             propose_s += tables.rate.switch_on_base_s
             propose_s += tables.rate.switch_on_per_token_s * shape.lagging_tokens

@@ -96,6 +96,7 @@ def test_every_node_is_reserved_and_paid_and_rejected_branches_return(recorded_p
     check_result(result)
     steps = result.step_records[1:]
     assert (steps["query_tokens"] == 1 + 15).all()
+    assert np.allclose(steps["propose_s"], 1e-4 + 3 * 1.5e-3 + 15 * 2e-5)
     assert (steps["used_blocks"] == steps["context_tokens"] + 16).all()
     assert (np.diff(steps["context_tokens"]) == 1 + steps["accepted_tokens"][:-1]).all()
     assert steps["accepted_tokens"].max() <= 3

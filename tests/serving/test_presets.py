@@ -7,7 +7,9 @@ from hypothesis import strategies as st
 
 from simcore import simulate, summarise
 from simcore.engines import RULES, sglang_step_slots
+from simcore.serving.engine import run_until
 from simcore.serving.simulation import new_state
+from simcore.serving.state import DECODING
 from tests.factories import make_scenario
 from tests.invariants import check_result, check_while_running
 
@@ -108,9 +110,29 @@ def test_sglang_never_mixes_prefill_and_decode(recorded_profile):
     assert ((mixed["prefill_tokens"] > 0) & (mixed["num_decoding"] > 0)).any()
 
 
-def test_sglang_retracts_the_request_that_has_generated_least(recorded_profile):
-    result = _crowd(recorded_profile, "sglang")
-    assert summarise(result).num_preemptions > 0
+def test_sglang_retracts_the_requests_that_have_generated_least(recorded_profile):
+    scenario = make_scenario(
+        recorded_profile,
+        **{
+            "deployment.preset": "sglang",
+            "deployment.kv_cache_tokens": 640,
+            "deployment.max_num_seqs": 12,
+            "workload.arrivals": {"kind": "batch"},
+            "workload.num_requests": 50,
+            "workload.lengths": LENGTHS,
+        },
+    )
+    state = new_state(scenario, recorded_profile).state
+    num_retractions = 0
+    while np.isfinite(state.replicas["step_end_s"][0]) or state.cursor.next_arrival == 0:
+        before = state.requests["num_preemptions"].copy()
+        run_until(state, float(np.nan_to_num(state.replicas["step_end_s"][0], posinf=0.0)))
+        retracted = state.requests[state.requests["num_preemptions"] > before]
+        running = state.requests[state.requests["state"] == DECODING]
+        if len(retracted) and len(running):
+            num_retractions += len(retracted)
+            assert retracted["emitted_tokens"].max() <= running["emitted_tokens"].min()
+    assert num_retractions > 5
 
 
 def test_tensorrt_llm_admits_whole_lives_and_never_preempts(recorded_profile):
