@@ -57,6 +57,9 @@ class Deployment(Frozen):
     kv_cache_tokens: int | None = Field(
         None, ge=1, description="KV room of one replica; default: what memory leaves"
     )
+    routing: Literal["round_robin", "least_outstanding"] = Field(
+        "round_robin", description="in turn, or to the replica with the fewest tokens on its hands"
+    )
     max_queue: int | None = Field(
         None, ge=0, description="waiting requests of one replica; beyond, arrivals are rejected"
     )

@@ -10,6 +10,7 @@ from simcore.serving.scheduler import covered_tokens
 from simcore.serving.service import new_step_records
 from simcore.serving.simulation import SimulationResult
 from simcore.serving.state import (
+    CANCELLED,
     DECODING,
     FAILED,
     FINISHED,
@@ -21,13 +22,14 @@ from simcore.serving.state import (
 )
 
 LEGAL = {
-    PENDING: {PENDING, WAITING, PREFILLING, DECODING, FINISHED, REJECTED, FAILED},
-    WAITING: {WAITING, PREFILLING, DECODING, FINISHED, FAILED},
-    PREFILLING: {PREFILLING, WAITING, DECODING, FINISHED, FAILED},
-    DECODING: {DECODING, WAITING, PREFILLING, FINISHED, FAILED},
+    PENDING: {PENDING, WAITING, PREFILLING, DECODING, FINISHED, REJECTED, FAILED, CANCELLED},
+    WAITING: {WAITING, PREFILLING, DECODING, FINISHED, FAILED, CANCELLED},
+    PREFILLING: {PREFILLING, WAITING, DECODING, FINISHED, FAILED, CANCELLED},
+    DECODING: {DECODING, WAITING, PREFILLING, FINISHED, FAILED, CANCELLED},
     FINISHED: {FINISHED},
     REJECTED: {REJECTED},
     FAILED: {FAILED},
+    CANCELLED: {CANCELLED},
 }
 
 
@@ -44,7 +46,7 @@ def check_result(result: SimulationResult) -> None:
 
 
 def _every_request_ends_in_one_bucket(requests):  # law 1
-    assert set(np.unique(requests["state"])) <= {FINISHED, REJECTED, FAILED}
+    assert set(np.unique(requests["state"])) <= {FINISHED, REJECTED, FAILED, CANCELLED}
 
 
 def _clock_never_goes_back(steps):  # law 3
@@ -104,6 +106,9 @@ def check_while_running(state: State) -> None:
         arrival = int(state.cursor.next_arrival)
         if arrival < len(state.requests):
             moments.append(float(state.requests["arrival_s"][arrival]))
+        alive = np.isin(state.requests["state"], [WAITING, PREFILLING, DECODING])
+        marked = state.requests["is_cancelled"] == 1
+        moments += state.requests["gives_up_s"][alive & ~marked].tolist()
         moment_s = min(moments)
         if math.isinf(moment_s):
             return

@@ -4,7 +4,7 @@
     commit  apply what was accepted, emit, give blocks back, finish requests
 
 `run_until` repeats the two by itself for all replicas. At one moment commits come first, then
-arrivals, then the steps that begin; the one-step-at-a-time mode (service.py) keeps this order.
+cancellations, arrivals, and the steps that begin; the one-step-at-a-time mode (service.py) keeps this order.
 """
 
 import math
@@ -18,15 +18,18 @@ from simcore.serving.cycle import draw
 from simcore.serving.ledger import release_to
 from simcore.serving.policy import choose_draft_length, observe_step
 from simcore.serving.policy_tables import FIXED
-from simcore.serving.scheduler import candidates, enqueue, leave, schedule
+from simcore.serving.scheduler import candidates, drop_waiting, enqueue, leave, schedule
 from simcore.serving.state import (
+    CANCELLED,
     DECODING,
     FINISHED,
     GAP_BIN_RATIO,
     GAP_MIN_S,
+    GAVE_UP,
     NOTHING,
     NUM_GAP_BINS,
     PREFILLING,
+    WAITING,
     State,
 )
 
@@ -37,19 +40,44 @@ LOG_GAP_BIN_RATIO = math.log(GAP_BIN_RATIO)
 
 
 @compiled
-def route(state: State, request: int) -> int:
-    """The replica of an arriving request: round robin."""
+def route(state: State) -> int:
+    """The replica of an arriving request: in turn, or the one with the least on its hands."""
+    if state.limits.routes_by_load:
+        chosen = 0
+        for index in range(1, len(state.replicas)):
+            load = state.replicas[index].outstanding_tokens
+            if load < state.replicas[chosen].outstanding_tokens:
+                chosen = index
+        return chosen
     index = int(state.cursor.next_replica)
     state.cursor.next_replica = (index + 1) % len(state.replicas)
     return index
 
 
 @compiled_apart
-def arrive(state: State) -> None:
-    """The next request in order of arrival comes in."""
+def arrive(state: State) -> int:
+    """The next request in order of arrival comes in; returns its replica."""
     request = int(state.cursor.next_arrival)
     state.cursor.next_arrival += 1
-    enqueue(state, route(state, request), request)
+    index = route(state)
+    enqueue(state, index, request)
+    return index
+
+
+@compiled_apart
+def give_up(state: State) -> None:
+    """The client of the request whose patience ends next gives up, if it still waits for it.
+
+    Requests give up in order of arrival. A waiting request leaves at once; one inside a step is
+    marked, and its blocks return when the step commits.
+    """
+    request = int(state.cursor.next_deadline)
+    state.cursor.next_deadline += 1
+    row = state.requests[request]
+    if row.state == WAITING:
+        drop_waiting(state, request)
+    elif row.state in (PREFILLING, DECODING):
+        row.is_cancelled = 1
 
 
 @compiled
@@ -173,6 +201,14 @@ def commit(state: State, index: int) -> None:
     for position in range(replica.num_running):
         request = state.running[index, position]
         row = state.requests[request]
+        if row.is_cancelled:
+            leave(state, index, int(request))
+            replica.num_decoding -= int(row.state == DECODING)
+            row.state = CANCELLED
+            row.reason = GAVE_UP
+            row.finish_s = end_s
+            state.cursor.num_ended += 1
+            continue
         if row.step_tokens == 0:
             state.running[index, kept] = request
             kept += 1
@@ -223,6 +259,7 @@ def _commit_prefill(state: State, request: int, end_s: float) -> None:
         state.replicas[row.replica].num_decoding += 1
         if row.emitted_tokens == 0:
             row.emitted_tokens = 1
+            state.replicas[row.replica].outstanding_tokens += 1
             row.first_token_s = end_s
             row.last_emission_s = end_s
 
@@ -248,6 +285,7 @@ def _commit_cycle(state: State, request: int, end_s: float) -> int:
         row.stitched_tokens += emitted
     row.emitted_tokens += emitted
     row.committed_tokens += emitted
+    state.replicas[row.replica].outstanding_tokens += emitted
     row.draft_lag_tokens = 0 if row.step_gamma > 0 else row.draft_lag_tokens + emitted
     row.last_emission_s = end_s
     return int(emitted)
@@ -277,11 +315,19 @@ def run_until(state: State, limit_s: float) -> int:
         for index in range(len(state.replicas)):
             if state.replicas[index].step_end_s == now_s:
                 commit(state, index)
-        while _next_arrival_s(state) <= now_s:
-            arrive(state)
+        _meet_clients(state, now_s)
         for index in range(len(state.replicas)):
             if state.replicas[index].is_busy == 0 and has_work(state, index):
                 begin(state, index, now_s)
+
+
+@compiled
+def _meet_clients(state: State, now_s: float) -> None:
+    """Those who give up by now, then those who arrive."""
+    while _next_deadline_s(state) <= now_s:
+        give_up(state)
+    while _next_arrival_s(state) <= now_s:
+        arrive(state)
 
 
 @compiled
@@ -300,8 +346,20 @@ def _next_arrival_s(state: State) -> float:
 
 
 @compiled
+def _next_deadline_s(state: State) -> float:
+    """When the next client gives up; passes over those whose request has ended."""
+    cursor = state.cursor
+    while cursor.next_deadline < cursor.next_arrival:
+        row = state.requests[cursor.next_deadline]
+        if row.state in (WAITING, PREFILLING, DECODING):
+            return float(row.gives_up_s)
+        cursor.next_deadline += 1
+    return math.inf
+
+
+@compiled
 def _next_event_s(state: State) -> float:
-    now_s = _next_arrival_s(state)
+    now_s = min(_next_arrival_s(state), _next_deadline_s(state))
     for index in range(len(state.replicas)):
         now_s = min(now_s, state.replicas[index].step_end_s)
     return now_s

@@ -13,8 +13,10 @@ from simcore.serving.cycle import draw
 from simcore.serving.ledger import missing_blocks, release_to, reserve
 from simcore.serving.policy_tables import ORACLE
 from simcore.serving.state import (
+    CANCELLED,
     DECODING,
     FAILED,
+    GAVE_UP,
     NEVER_FITS,
     NONE,
     NOTHING,
@@ -48,6 +50,7 @@ def enqueue(state: State, index: int, request: int) -> None:
         return
     row.state = WAITING
     row.next_waiting = NONE
+    replica.outstanding_tokens += row.prompt_tokens
     if replica.num_waiting == 0:
         replica.waiting_head = request
     else:
@@ -255,7 +258,7 @@ def _drop(state: State, index: int, position: int) -> int:
     row = state.requests[request]
     if row.state == DECODING:
         replica.num_decoding -= 1
-    leave(state, index, request)
+    _yield_blocks(state, index, request)
     row.committed_tokens = 0
     row.step_tokens = 0
     row.step_gamma = 0
@@ -263,11 +266,32 @@ def _drop(state: State, index: int, position: int) -> int:
 
 
 @compiled
-def leave(state: State, index: int, request: int) -> None:
-    """Give back all that a request holds of its replica."""
+def _yield_blocks(state: State, index: int, request: int) -> None:
+    """Give back all KV that a request holds or was promised; it may come again."""
     release_to(state, index, request, NOTHING)
     if state.limits.admits_whole_life:
         state.replicas[index].promised_blocks -= _life_blocks(state, request)
+
+
+@compiled
+def leave(state: State, index: int, request: int) -> None:
+    """A running request leaves its replica for good."""
+    _yield_blocks(state, index, request)
+    row = state.requests[request]
+    state.replicas[index].outstanding_tokens -= row.prompt_tokens + row.emitted_tokens
+
+
+@compiled_apart
+def drop_waiting(state: State, request: int) -> None:
+    """A waiting request is cancelled. It stays in the list, to be passed over at its head."""
+    row = state.requests[request]
+    replica = state.replicas[row.replica]
+    replica.num_waiting -= 1
+    replica.outstanding_tokens -= row.prompt_tokens + row.emitted_tokens
+    row.state = CANCELLED
+    row.reason = GAVE_UP
+    row.finish_s = row.gives_up_s
+    state.cursor.num_ended += 1
 
 
 @compiled_apart
@@ -279,7 +303,8 @@ def _preempt(state: State, index: int, position: int) -> None:
     row.num_preemptions += 1
     row.next_waiting = replica.waiting_head
     replica.waiting_head = request
-    if replica.num_waiting == 0:
+    if replica.num_waiting == 0:  # what the list still holds was cancelled
+        row.next_waiting = NONE
         replica.waiting_tail = request
     replica.num_waiting += 1
 
@@ -288,6 +313,7 @@ def _preempt(state: State, index: int, position: int) -> None:
 def _fail(state: State, index: int, position: int) -> None:
     request = _drop(state, index, position)
     row = state.requests[request]
+    state.replicas[index].outstanding_tokens -= row.prompt_tokens + row.emitted_tokens
     row.state = FAILED
     row.reason = OUTGREW_MEMORY
     # The last commit ended at this very moment, or the request has only just been admitted.
@@ -302,6 +328,9 @@ def _admit(state: State, index: int, now_s: float, budget: int) -> None:
     while replica.num_waiting > 0 and replica.num_running < limits.max_num_seqs and budget > 0:
         request = int(replica.waiting_head)
         row = state.requests[request]
+        if row.state != WAITING:
+            replica.waiting_head = row.next_waiting
+            continue
         # A preempted request recomputes what it had: prompt + emitted, less the root.
         prefill_tokens = row.prompt_tokens + max(row.emitted_tokens - 1, 0)
         chunk = min(prefill_tokens, budget)

@@ -20,6 +20,7 @@ from simcore.serving.engine import (
     arrive,
     begin,
     commit,
+    give_up,
     has_work,
     records_full,
     run_until,
@@ -35,7 +36,8 @@ class Priority(IntEnum):
     """Order of events at one moment."""
 
     COMMIT = 0  # a step's tokens and blocks are there before anything else looks
-    ARRIVAL = 2  # 1 is kept for cancellations
+    CANCEL = 1
+    ARRIVAL = 2
     BEGIN = 3  # a step that begins sees everyone who has arrived by then
 
 
@@ -82,6 +84,7 @@ class Service:
         """Run to the end one event at a time; returns the same records as `run`."""
         self._wake = [self._clock.event() for _ in self._state.replicas]
         self._clock.process(self._arrivals())
+        self._clock.process(self._patience())
         for index in range(len(self._state.replicas)):
             self._clock.process(self._replica(index))
         self._clock.run()
@@ -105,10 +108,16 @@ class Service:
     def _arrivals(self) -> Generator[simpy.Event, None, None]:
         for arrival_s in self._state.requests["arrival_s"]:
             yield self._clock.at(float(arrival_s), Priority.ARRIVAL)
-            index = int(self._state.cursor.next_replica)
-            arrive(self._state)
+            index = arrive(self._state)
             if not self._wake[index].triggered:
                 self._wake[index].succeed()
+
+    def _patience(self) -> Generator[simpy.Event, None, None]:
+        for gives_up_s in self._state.requests["gives_up_s"]:
+            if not np.isfinite(gives_up_s):
+                return
+            yield self._clock.at(float(gives_up_s), Priority.CANCEL)
+            give_up(self._state)
 
     def _replica(self, index: int) -> Generator[simpy.Event, None, None]:
         replica = self._state.replicas[index]

@@ -293,6 +293,7 @@ def _limits(scenario: Scenario, stored: StoredProfile, total_blocks: int) -> Rec
         retracts_youngest=rules.retracts_youngest,
         admits_whole_life=rules.admits_whole_life,
         pads_drafts=rules.pads_drafts,
+        routes_by_load=deployment.routing == "least_outstanding",
     )
 
 
@@ -350,6 +351,8 @@ def _request_records(batch: RequestBatch, scenario: Scenario) -> Records:
         requests[name] = -1.0
     requests["state"] = PENDING
     requests["replica"] = NONE
+    patience_s = scenario.workload.patience_s
+    requests["gives_up_s"] = np.inf if patience_s is None else batch.arrival_s + patience_s
     requests["can_speculate"] = 1
     if scenario.speculation.plain_fraction > 0.0:
         luck = np.random.default_rng([scenario.seed, PLAIN_STREAM]).random(len(requests))

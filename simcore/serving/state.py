@@ -15,12 +15,21 @@ from simcore.records import Record, Records
 from simcore.serving.policy_tables import PolicyTables
 
 # States of a request. Legal changes: docs/invariants.md, law 2.
-PENDING, WAITING, PREFILLING, DECODING, FINISHED, REJECTED, FAILED = range(7)
-STATE_NAMES = ("pending", "waiting", "prefilling", "decoding", "finished", "rejected", "failed")
+PENDING, WAITING, PREFILLING, DECODING, FINISHED, REJECTED, FAILED, CANCELLED = range(8)
+STATE_NAMES = (
+    "pending",
+    "waiting",
+    "prefilling",
+    "decoding",
+    "finished",
+    "rejected",
+    "failed",
+    "cancelled",
+)
 
 # Why a request was rejected or failed.
-REASON_NAMES = ("", "prompt can never fit", "queue full", "outgrew the memory")
-_, NEVER_FITS, QUEUE_FULL, OUTGREW_MEMORY = range(len(REASON_NAMES))
+REASON_NAMES = ("", "prompt can never fit", "queue full", "outgrew the memory", "gave up")
+_, NEVER_FITS, QUEUE_FULL, OUTGREW_MEMORY, GAVE_UP = range(len(REASON_NAMES))
 
 # A zero that is a number to numba: passed as a literal it compiles the function called once more.
 NOTHING: Any = np.int64(0)
@@ -43,6 +52,8 @@ REQUEST_DTYPE = np.dtype(
         ("replica", "i8"),
         ("state", "i8"),
         ("reason", "i8"),
+        ("gives_up_s", "f8"),  # when its client stops waiting; inf: never
+        ("is_cancelled", "i8"),  # inside a step, until it commits
         ("num_cycles", "i8"),
         ("planned_tokens", "i8"),
         ("proposed_tokens", "i8"),
@@ -77,6 +88,7 @@ REPLICA_DTYPE = np.dtype(
         ("free_blocks", "i8"),
         ("peak_used_blocks", "i8"),
         ("promised_blocks", "i8"),
+        ("outstanding_tokens", "i8"),  # prompts and outputs so far of all that are in the system
         ("num_running", "i8"),
         ("num_decoding", "i8"),
         ("num_waiting", "i8"),
@@ -161,6 +173,7 @@ LIMITS_DTYPE = np.dtype(
         ("retracts_youngest", "i8"),
         ("admits_whole_life", "i8"),
         ("pads_drafts", "i8"),
+        ("routes_by_load", "i8"),
     ]
 )
 
@@ -169,6 +182,7 @@ CURSOR_DTYPE = np.dtype(
         ("num_steps", "i8"),
         ("num_changes", "i8"),
         ("next_arrival", "i8"),
+        ("next_deadline", "i8"),
         ("next_replica", "i8"),
         ("num_ended", "i8"),
     ]

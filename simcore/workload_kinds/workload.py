@@ -22,6 +22,10 @@ class Workload(Frozen):
         2000, ge=1, le=10_000_000, description="null: all that the recorded file holds"
     )
 
+    patience_s: float | None = Field(
+        None, gt=0.0, description="a client gives up this long after its arrival; null: never"
+    )
+
     @model_validator(mode="after")
     def _check_weights(self) -> Self:
         if any(weight <= 0.0 for weight in self.domains.values()):
