@@ -4,7 +4,8 @@
     commit  apply what was accepted, emit, give blocks back, finish requests
 
 `run_until` repeats the two by itself for all replicas. At one moment commits come first, then
-cancellations, arrivals, and the steps that begin; the one-step-at-a-time mode (service.py) keeps this order.
+cancellations, arrivals, and the steps that begin; the one-step-at-a-time mode (service.py) keeps
+this order.
 """
 
 import math
