@@ -46,6 +46,9 @@ class TokenAccount(Frozen):
     stitched_tokens: int = Field(description="output replayed from a second recorded request")
     padded_tokens: int = Field(description="computed to fill captured sizes, for no request")
     num_cycles: int
+    accepted_length_counts: tuple[int, ...] = Field(
+        description="cycles by accepted drafts 0 .. γ, before the cut"
+    )
     mean_acceptance_length: float | None = Field(
         description="emitted tokens a cycle, bonus included, after the cut"
     )
@@ -107,7 +110,7 @@ def summarise(result: SimulationResult) -> Summary:
     counted = _after_warmup(result)
     latency = request_latencies_s(counted)
     duration_s = _duration_s(requests)
-    tokens = _token_account(requests, steps)
+    tokens = _token_account(result)
     good = _meets_slo(latency, result.scenario.slo)
     return Summary(
         origin=result.origin,
@@ -221,7 +224,9 @@ def _from_counts(counts: NDArray[np.int64], same_moment: int) -> Distribution:
     return Distribution(mean_s=float(counts @ middles / total), **points)
 
 
-def _token_account(requests: Records, steps: Records) -> TokenAccount:
+def _token_account(result: SimulationResult) -> TokenAccount:
+    requests, steps = result.request_records, result.step_records
+
     def total(name: str) -> int:
         return int(requests[name].sum())
 
@@ -240,6 +245,7 @@ def _token_account(requests: Records, steps: Records) -> TokenAccount:
         stitched_tokens=total("stitched_tokens"),
         padded_tokens=int(steps["padded_tokens"].sum()),
         num_cycles=cycles,
+        accepted_length_counts=tuple(result.accepted_counts.tolist()),
         mean_acceptance_length=(emitted - first) / cycles if cycles else None,
         target_cycles_per_output_token=cycles / (emitted - first) if emitted > first else None,
     )

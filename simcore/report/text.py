@@ -87,6 +87,7 @@ def summary_text(summary: Summary) -> str:
         f"{tokens.stitched_tokens} stitched",
         f"Mean acceptance length: {_number(tokens.mean_acceptance_length)} tokens/cycle; target "
         f"cycles per output token: {_number(tokens.target_cycles_per_output_token)}",
+        f"Accepted drafts a cycle: {_shares(tokens.accepted_length_counts)}",
         f"Time: propose {time.propose:.1%}, target {time.target:.1%}, reconcile "
         f"{time.reconcile:.1%}, overhead {time.overhead:.1%}, idle {time.idle:.1%}; mean batch "
         f"{summary.mean_batch_size:.2f} requests",
@@ -106,6 +107,11 @@ def summary_text(summary: Summary) -> str:
 def _percentiles(values: Distribution) -> str:
     points = (values.mean_s, values.p50_s, values.p90_s, values.p95_s, values.p99_s)
     return " ".join(f"{seconds(point):>10}" for point in points)
+
+
+def _shares(counts: tuple[int, ...]) -> str:
+    total = max(sum(counts), 1)
+    return ", ".join(f"{length}: {count / total:.1%}" for length, count in enumerate(counts))
 
 
 def _goodput(summary: Summary) -> str:

@@ -225,6 +225,7 @@ def commit(state: State, index: int) -> None:
             row.max_gap_s = max(row.max_gap_s, gap_s)
             drafting += int(row.step_gamma > 0)
             step.accepted_tokens += row.step_accepted
+            state.accepted_counts[row.step_accepted] += 1
             step.emitted_tokens += _commit_cycle(state, int(request), end_s)
         row.step_tokens = 0
         if row.emitted_tokens == row.output_tokens and row.state == DECODING:

@@ -56,6 +56,7 @@ class SimulationResult:
     replica_records: Records
     change_records: Records  # CHANGE_DTYPE: draft lengths that the policy put in force
     gap_counts: IntArray  # emissions by gap, bins of state.gap_bin_edges_s()
+    accepted_counts: IntArray  # cycles by accepted drafts 0 .. γ, before the cut
     mismatches: tuple[str, ...]
 
     @cached_property
@@ -172,6 +173,7 @@ def simulate(
         step_records=steps,
         replica_records=prepared.state.replicas,
         gap_counts=prepared.state.gap_counts,
+        accepted_counts=prepared.state.accepted_counts,
         change_records=service.changes,
         mismatches=prepared.mismatches,
     )
@@ -230,6 +232,7 @@ def new_state(
         changes=np.zeros(CHANGES_PER_CHUNK + deployment.replicas, dtype=CHANGE_DTYPE),
         gate_window=np.zeros((deployment.replicas, window_steps, 2), dtype=np.int64),
         gap_counts=np.zeros(NUM_GAP_BINS, dtype=np.int64),
+        accepted_counts=np.zeros(gamma + 1, dtype=np.int64),
         cursor=new_record(CURSOR_DTYPE),
         limits=_limits(scenario, stored, budget.total_blocks),
         law=law_tables(

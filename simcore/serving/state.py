@@ -199,6 +199,7 @@ class State(NamedTuple):
     changes: Records  # [capacity] draft lengths put in force
     gate_window: NDArray[np.int64]  # [num_replicas, window, 2] proposed, accepted drafts of steps
     gap_counts: NDArray[np.int64]  # [NUM_GAP_BINS] emissions by gap since the one before
+    accepted_counts: NDArray[np.int64]  # [γ_max + 1] cycles by accepted drafts, before the cut
     cursor: Record  # where the run stands
     limits: Record  # of the deployment and its engine, and the longest draft
     law: LawTables

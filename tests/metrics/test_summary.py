@@ -69,6 +69,15 @@ def test_gap_percentiles_are_those_of_the_gaps_within_a_bin(recorded_profile):
     assert summary.itl_token.mean_s == pytest.approx(gaps_s.sum() / tokens, rel=0.01)
 
 
+def test_accepted_lengths_are_counted_cycle_by_cycle(recorded_profile):
+    result = _run(recorded_profile, 2.0, 100)
+    account = summarise(result).tokens
+    counts = np.array(account.accepted_length_counts)
+    assert counts.sum() == account.num_cycles
+    assert counts @ np.arange(3) == result.step_records["accepted_tokens"].sum()
+    assert (counts > 0).all()
+
+
 def test_time_shares_sum_to_one(recorded_profile):
     time = summarise(_run(recorded_profile, 2.0, 100)).time
     assert sum(time.model_dump().values()) == pytest.approx(1.0)
