@@ -119,7 +119,7 @@ def distill_command(
     """Make a draft of a few of the target's layers, trained on the target's own text."""
     import torch  # noqa: PLC0415 - already imported by the models; named here for its threads
 
-    from calibration.provenance import physical_cores  # noqa: PLC0415
+    from calibration.provenance import physical_cores  # noqa: PLC0415 - as torch
 
     with _one_line_errors():
         asked = DistillSettings(

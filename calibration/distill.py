@@ -115,7 +115,7 @@ def train_draft(
         with torch.autocast(target.device.type, torch.bfloat16, enabled=mixed):
             states = draft.base_model(input_ids=token_ids[rows], use_cache=False)[0].flatten(0, 1)
             loss = _forward_kl(head(wanted[scored]), head(states[scored]))
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
         for optimizer in optimizers:
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
@@ -171,8 +171,8 @@ def _optimizers(
     AdamW reached 0.24 at equal steps.
     """
     trained = [tensor for tensor in draft.parameters() if tensor.requires_grad]
-    matrices = [tensor for tensor in trained if tensor.ndim == 2]  # noqa: PLR2004
-    vectors = [tensor for tensor in trained if tensor.ndim != 2]  # noqa: PLR2004
+    matrices = [tensor for tensor in trained if tensor.ndim == 2]  # noqa: PLR2004 - a matrix
+    vectors = [tensor for tensor in trained if tensor.ndim != 2]  # noqa: PLR2004 - the rest
     optimizers: list[torch.optim.Optimizer] = [
         torch.optim.Muon(matrices, lr=settings.learning_rate, weight_decay=0.0),
         torch.optim.AdamW(vectors, lr=settings.learning_rate / 4, weight_decay=0.0),

@@ -166,4 +166,5 @@ def _fingerprint(
         "draft": draft.identity.revision if draft else None,
         "prompts": hashlib.sha256(repr(encoded).encode()).hexdigest(),
         "versions": provenance.versions(),
+        "hardware": provenance.hardware(settings.device).model_dump(),
     }

@@ -96,7 +96,7 @@ def conversation(rng: random.Random) -> str:
     """One user turn and its answer; the answer repeats names and things of the question."""
     name, thing, colour = rng.choice(NAMES), rng.choice(THINGS), rng.choice(COLOURS)
     place, verb = rng.choice(PLACES), rng.choice(VERBS)
-    if rng.random() < 0.5:  # noqa: PLR2004
+    if rng.random() < 0.5:  # noqa: PLR2004 - a coin
         question = f"Who {verb} the {colour} {thing} at the {place}?"
         answer = f"{name} {verb} the {colour} {thing} at the {place}."
     else:
@@ -140,7 +140,7 @@ def _train(
         batch = token_ids[rows]
         logits = model(input_ids=batch[:, :-1], use_cache=False).logits  # [B, S - 1, V]
         loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), batch[:, 1:].flatten())
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
         optimizer.step()
         schedule.step()
         optimizer.zero_grad()

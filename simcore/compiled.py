@@ -1,6 +1,8 @@
 """The one way to compile: numba, cached on disk, typed for readers and mypy."""
 
+import contextlib
 import hashlib
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -40,11 +42,14 @@ def _choose_cache() -> None:
     digest = hashlib.sha256(numba.__version__.encode())
     for path in sorted(Path(__file__).parent.rglob("*.py")):
         digest.update(path.read_bytes())
-    root = cache_folder() / "kernels"
-    numba.config.CACHE_DIR = str(root / digest.hexdigest()[:16])
-    if root.is_dir():
-        by_age = sorted(root.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True)
-        for old in by_age[NUM_CACHES_KEPT:]:
+    folder = cache_folder() / "kernels" / digest.hexdigest()[:16]
+    numba.config.CACHE_DIR = str(folder)
+    # Other processes may do the same at this moment: a folder that is gone or locked is theirs.
+    with contextlib.suppress(OSError):
+        folder.mkdir(parents=True, exist_ok=True)
+        os.utime(folder)
+        by_age = sorted(folder.parent.iterdir(), key=lambda path: path.stat().st_mtime)
+        for old in by_age[:-NUM_CACHES_KEPT]:
             shutil.rmtree(old, ignore_errors=True)
 
 

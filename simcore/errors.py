@@ -3,8 +3,7 @@
 SpecplanError
 ├── ScenarioError     a scenario that cannot be read or contradicts itself or its profile
 ├── ProfileError      a profile that cannot be read, is damaged, or lacks what was asked for
-├── InfeasibleError   a service that cannot exist (weights larger than memory, ...)
-└── InvariantError    a law of docs/invariants.md is broken: a fault of specplan itself
+└── InfeasibleError   a service that cannot exist (weights larger than memory, ...)
 
 Every message says what was found, what was expected and what to do. The library never prints
 and never exits; the command line turns these into one line and exit code 2.
@@ -25,7 +24,3 @@ class ProfileError(SpecplanError):
 
 class InfeasibleError(SpecplanError):
     """The deployment cannot run at all, whatever the load."""
-
-
-class InvariantError(SpecplanError):
-    """A conservation law is broken; please report it with the scenario and seed."""

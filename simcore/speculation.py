@@ -136,7 +136,7 @@ class MemoryPressure(Frozen):
 
 
 class Oracle(Frozen):
-    """Drafts exactly what will be accepted: an upper bound, never an engine's choice."""
+    """Drafts exactly what will be accepted: nothing is ever rejected. No engine can do it."""
 
     kind: Literal["oracle"]
 

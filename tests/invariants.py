@@ -89,7 +89,8 @@ def _drafts_are_nested(requests, steps):  # law 8
 def _no_replica_idles_with_work(requests, steps):  # law 9
     for index in np.unique(steps["replica"]):
         own = steps[steps["replica"] == index]
-        mine = requests[(requests["replica"] == index) & (requests["state"] == FINISHED)]
+        # Whoever was admitted ran until its end; a queued client may give up while others run.
+        mine = requests[(requests["replica"] == index) & (requests["scheduled_s"] >= 0.0)]
         ends = np.concatenate([[-math.inf], own["end_s"][:-1]])
         for begin_s, end_s in zip(own["begin_s"], ends, strict=True):
             if begin_s > end_s:  # idle between the two: nobody may have been there

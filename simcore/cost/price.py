@@ -31,6 +31,7 @@ RATE_DTYPE = np.dtype(
         ("max_batch_size", "i8"),
         ("max_context_tokens", "i8"),
         ("max_step_tokens", "i8"),
+        ("max_query_tokens", "i8"),  # of one request
     ]
 )
 
@@ -85,6 +86,7 @@ def law_tables(law: CostLaw, proposer: str | None, *, speculative_factor: float 
         max_batch_size=law.domain.max_batch_size,
         max_context_tokens=law.domain.max_context_tokens,
         max_step_tokens=law.domain.max_step_tokens,
+        max_query_tokens=law.domain.max_query_tokens_per_request,
     )
     return LawTables(
         knot_tokens=np.array(target.knot_tokens, dtype=np.float64),

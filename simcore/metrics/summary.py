@@ -14,11 +14,11 @@ from simcore.profile.schema import Frozen
 from simcore.records import Records
 from simcore.scenario import SLO
 from simcore.serving.simulation import SimulationResult
-from simcore.serving.state import FINISHED, STATE_NAMES, gap_bin_edges_s
+from simcore.serving.state import FINISHED, QUEUE_FULL, STATE_NAMES, gap_bin_edges_s
 from simcore.workload.load import mean_rate_per_s
 
 PERCENTILES = (50, 90, 95, 99)
-FALLING_BEHIND = 0.1  # share of arrivals
+FULL_QUEUE_SHARE = 0.05  # rejected for a full queue
 
 
 class Distribution(Frozen):
@@ -81,6 +81,7 @@ class Summary(Frozen):
     origin: dict[str, Any]
     num_requests: dict[str, int] = Field(description="by final state")
     num_counted: int = Field(description="finished requests after the warm-up")
+    served_fraction: float = Field(description="of all that came after the warm-up")
     duration_s: float
     offered_rate_per_s: float | None = Field(description="null for an offline batch")
     request_rate_per_s: float = Field(description="requests finished a second")
@@ -118,18 +119,19 @@ def summarise(result: SimulationResult) -> Summary:
             name: int(np.sum(requests["state"] == code)) for code, name in enumerate(STATE_NAMES)
         },
         num_counted=len(counted),
+        served_fraction=len(counted) / max(len(requests) - first_counted(result), 1),
         duration_s=duration_s,
         offered_rate_per_s=mean_rate_per_s(result.scenario.workload),
         request_rate_per_s=len(finished) / duration_s,
         output_rate_tokens_per_s=tokens.emitted_tokens / duration_s,
         goodput_per_s=_goodput_per_s(good, counted),
-        goodput_fraction=float(np.mean(good)) if good is not None and len(good) else None,
+        goodput_fraction=_goodput_fraction(good, result),
         ttft=_distribution(latency["ttft_s"]),
         tpot=_distribution(latency["tpot_s"]),
         itl_burst=_from_counts(result.gap_counts, same_moment=0),
         itl_token=_from_counts(
             result.gap_counts,
-            same_moment=tokens.emitted_tokens - tokens.first_tokens - tokens.num_cycles,
+            same_moment=_tokens_within_bursts(requests[first_counted(result) :]),
         ),
         e2e=_distribution(latency["e2e_s"]),
         queue=_distribution(latency["queue_s"]),
@@ -165,10 +167,14 @@ def mean_e2e_s(result: SimulationResult) -> float:
     return float(np.mean(counted["finish_s"] - counted["arrival_s"])) if len(counted) else np.nan
 
 
+def first_counted(result: SimulationResult) -> int:
+    """Index of the first request after the warm-up."""
+    return int(result.scenario.warmup_fraction * len(result.request_records))
+
+
 def _after_warmup(result: SimulationResult) -> Records:
     requests = result.request_records
-    first = int(result.scenario.warmup_fraction * len(requests))
-    later = requests[first:]
+    later = requests[first_counted(result) :]
     return later[later["state"] == FINISHED]
 
 
@@ -193,6 +199,18 @@ def _goodput_per_s(good: NDArray[np.bool_] | None, counted: Records) -> float | 
         return None
     span_s = float(counted["finish_s"].max() - counted["arrival_s"].min())
     return float(good.sum() / max(span_s, 1e-12))
+
+
+def _goodput_fraction(good: NDArray[np.bool_] | None, result: SimulationResult) -> float | None:
+    """Of everyone who came after the warm-up: a rejected request did not meet its SLO."""
+    came = len(result.request_records) - first_counted(result)
+    return float(good.sum() / came) if good is not None and came else None
+
+
+def _tokens_within_bursts(requests: Records) -> int:
+    """Tokens emitted together with the one before: all but the first of each cycle."""
+    first = int(np.sum(requests["emitted_tokens"] > 0))
+    return int(requests["emitted_tokens"].sum() - first - requests["num_cycles"].sum())
 
 
 def _distribution(values: NDArray[np.float64]) -> Distribution:
@@ -280,10 +298,22 @@ def _mean_batch_size(steps: Records) -> float:
 def _is_saturated(requests: Records) -> bool:
     """Whether the service fell behind while requests arrived.
 
-    Over the second half of the arrivals fewer finished than came: by more than a tenth, and by
-    more than chance makes of a Poisson count (three standard deviations).
+    Either its queue was full for more than a few, or waiting grew from the second to the last
+    quarter of the arrivals by more than a request takes to be served.
     """
-    begin_s, end_s = requests["arrival_s"][len(requests) // 2], requests["arrival_s"][-1]
-    came = int(np.sum((requests["arrival_s"] > begin_s) & (requests["arrival_s"] <= end_s)))
-    ended = int(np.sum((requests["finish_s"] > begin_s) & (requests["finish_s"] <= end_s)))
-    return bool(came - ended > max(FALLING_BEHIND * came, 3.0 * np.sqrt(came)))
+    if np.mean(requests["reason"] == QUEUE_FULL) > FULL_QUEUE_SHARE:
+        return True
+    quarter = len(requests) // 4
+    earlier, later = requests[quarter : 2 * quarter], requests[-quarter:] if quarter else requests
+    waits = [_mean_wait_s(part) for part in (earlier, later)]
+    served = requests[requests["state"] == FINISHED]
+    if not len(served) or np.isnan(waits).any():
+        return False
+    service_s = float(np.median(served["finish_s"] - served["scheduled_s"]))
+    return bool(waits[1] - waits[0] > service_s)
+
+
+def _mean_wait_s(requests: Records) -> float:
+    admitted = requests[requests["scheduled_s"] >= 0.0]
+    waits_s = admitted["scheduled_s"] - admitted["arrival_s"]
+    return float(waits_s.mean()) if len(admitted) else np.nan

@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from simcore.errors import ScenarioError
 from simcore.metrics.summary import mean_e2e_s
 from simcore.planner.replication import Replication, Runner
 from simcore.scenario import Scenario
+from simcore.serving.state import FINISHED
 from simcore.workload.load import as_batch, at_mean_rate
 from simcore.workload.recorded import num_requests
 
@@ -20,6 +22,7 @@ NUM_GRID_RATES = 9
 NUM_BISECTIONS = 4
 LIGHTEST_SHARE, HEAVIEST_SHARE = 0.03, 1.15  # of the throughput without speculation
 NUM_CAPACITY_REQUESTS = 400
+NUM_TURNS = 8  # requests a seat serves while throughput is measured
 MAX_REQUESTS_PER_POINT = 1000
 
 
@@ -28,7 +31,12 @@ class LoadPoint:
     """Speed-up of mean latency at one offered load."""
 
     rate_per_s: float
-    speedup: float
+    log_ratios: NDArray[np.float64]  # [num_replications] log of mean E2E off / on
+
+    @property
+    def speedup(self) -> float:
+        """Geometric mean over the replications."""
+        return float(np.exp(self.log_ratios.mean()))
 
 
 @dataclass(frozen=True)
@@ -37,6 +45,7 @@ class BreakEven:
 
     kind: Literal["crossing", "never_pays", "always_pays"]
     rate_per_s: float | None
+    interval: tuple[float, float] | None  # over the replications; None where some never cross
     reason: str
     points: tuple[LoadPoint, ...]
     saturation_rate_per_s: float  # throughput of the service without speculation
@@ -55,14 +64,14 @@ def find_break_even(
             f"it never pays: at {rates[0]:.3g} requests a second, an almost idle service, it "
             f"already changes mean latency by a factor {1 / points[0].speedup:.3f}"
         )
-        return BreakEven("never_pays", None, reason, tuple(points), saturation)
+        return BreakEven("never_pays", None, None, reason, tuple(points), saturation)
     last = max(index for index, paying in enumerate(pays) if paying)
     if last == len(points) - 1:
         reason = (
             f"it pays at every load up to {rates[-1]:.3g} requests a second, beyond the "
             f"{saturation:.3g} that the service sustains without speculation"
         )
-        return BreakEven("always_pays", None, reason, tuple(points), saturation)
+        return BreakEven("always_pays", None, None, reason, tuple(points), saturation)
     low, high = points[last], points[last + 1]
     for _ in range(NUM_BISECTIONS):
         middle = _point(
@@ -72,20 +81,44 @@ def find_break_even(
         low, high = (middle, high) if middle.speedup > 1.0 else (low, middle)
     points.sort(key=lambda point: point.rate_per_s)
     crossing = float(np.sqrt(low.rate_per_s * high.rate_per_s))
+    interval = _interval(points)
+    spread = "" if interval is None else f" ({interval[0]:.3g} to {interval[1]:.3g})"
     reason = (
-        f"above {crossing:.3g} requests a second requests wait less without speculation "
-        f"(between {low.rate_per_s:.3g} and {high.rate_per_s:.3g} by bisection)"
+        f"above {crossing:.3g} requests a second{spread} the mean request is faster without "
+        "speculation"
     )
-    return BreakEven("crossing", crossing, reason, tuple(points), saturation)
+    if interval is None:
+        reason += "; some replications never cross, so the load is not known closely"
+    return BreakEven("crossing", crossing, interval, reason, tuple(points), saturation)
+
+
+def _interval(points: list[LoadPoint]) -> tuple[float, float] | None:
+    """Lowest and highest load at which a single replication crosses 1, by interpolation."""
+    rates = np.log([point.rate_per_s for point in points])
+    crossings = []
+    for ratios in np.array([point.log_ratios for point in points]).T:
+        paying = np.flatnonzero(ratios > 0.0)
+        if not len(paying) or paying[-1] == len(rates) - 1:
+            return None
+        last = int(paying[-1])
+        share = ratios[last] / (ratios[last] - ratios[last + 1])
+        crossings.append(float(np.exp(rates[last] + share * (rates[last + 1] - rates[last]))))
+    return min(crossings), max(crossings)
 
 
 def saturation_rate_per_s(runner: Runner, proposer: str, replication: Replication) -> float:
     """Requests a second that the service without speculation finishes when never idle."""
-    count = NUM_CAPACITY_REQUESTS * runner.scenario.deployment.replicas
+    deployment = runner.scenario.deployment
+    # Enough that most of the run is spent with full seats, not filling or emptying them.
+    a_replica = max(NUM_CAPACITY_REQUESTS, NUM_TURNS * deployment.max_num_seqs)
+    workload = as_batch(runner.scenario.workload, a_replica * deployment.replicas)
     scenario = runner.scenario.with_(
-        workload=as_batch(runner.scenario.workload, count), warmup_fraction=0.0
+        workload=workload.model_copy(update={"patience_s": None}),
+        warmup_fraction=0.0,
+        **{"deployment.max_queue": None},
     )
     requests = runner.run(replication, proposer, 0, scenario).request_records
+    requests = requests[requests["state"] == FINISHED]
     # The tail, with seats running empty, is not the sustained rate.
     finish_s = np.sort(requests["finish_s"])
     middle = len(finish_s) // 10, len(finish_s) * 8 // 10
@@ -109,7 +142,7 @@ def _point(
         - np.log(mean_e2e_s(runner.run(each, proposer, gamma, scenario)))
         for each in replications
     ]
-    return LoadPoint(rate_per_s, float(np.exp(np.mean(logs))))
+    return LoadPoint(rate_per_s, np.array(logs))
 
 
 def at_rate(scenario: Scenario, rate_per_s: float) -> Scenario:

@@ -8,27 +8,19 @@ from simcore.planner.document import Candidate, Decision
 from simcore.profile.store import StoredProfile
 from simcore.scenario import Scenario
 
-
-def best_candidate(candidates: tuple[Candidate, ...]) -> Candidate:
-    """The fastest candidate, among those that meet the SLO as often as off where any does."""
-    off, *speculating = candidates
-    floor = off.goodput_fraction
-    meeting = [
-        each
-        for each in speculating
-        if floor is None or each.goodput_fraction is None or each.goodput_fraction >= floor
-    ]
-    return max(meeting or speculating, key=lambda each: each.speedup.value)
+Verdict = Literal["pays", "never_pays", "indistinguishable", "slower", "misses_slo"]
+LEAST_SERVED_DIFFERENCE = 0.005
 
 
 def decide(best: Candidate, edge: BreakEven) -> Decision:
+    """Ship the best candidate only where it is surely faster and keeps the SLO as off does."""
     low, high = best.speedup.interval
     name = f"{best.proposer} with γ = {best.num_speculative_tokens}"
     found = (
         f"the best candidate, {name}, makes the mean request {best.speedup.value:.3f} times as "
         f"fast as without speculation ({low:.3f} to {high:.3f}, 95 % interval)"
     )
-    if low > 1.0:
+    if low > 1.0 and best.meets_slo_as_off:
         return Decision(
             choice="speculate",
             proposer=best.proposer,
@@ -36,9 +28,12 @@ def decide(best: Candidate, edge: BreakEven) -> Decision:
             verdict="pays",
             reason=f"At this load {found}.",
         )
-    verdict: Literal["never_pays", "indistinguishable", "slower"] = "indistinguishable"
+    verdict: Verdict = "indistinguishable"
     reason = f"At this load {found}: the interval holds 1, so the simpler service wins."
-    if high < 1.0:
+    if not best.meets_slo_as_off:
+        verdict = "misses_slo"
+        reason = f"At this load {found}, but every candidate meets the SLO less often than off."
+    elif high < 1.0:
         verdict, reason = "slower", f"At this load {found}."
         if edge.kind == "never_pays":
             verdict, reason = "never_pays", f"At this load {found}; and {edge.reason}."
@@ -60,24 +55,25 @@ def caveats(
             f"The profile's numbers are {stored.profile.source.value}, not measured on your "
             "machine; measure before you buy."
         )
-    if any(record.kind == "survival" for record in stored.profile.acceptance):
+    if best.summary.origin["acceptance_model"] == "positional":
         found.append(
             "Acceptance is drawn by position without correlation between or within requests: "
             "means hold, tails are too optimistic."
         )
-    off = candidates[0].summary
-    for label, summary in (("off", off), ("the best candidate", best.summary)):
-        if summary.is_saturated:
-            found.append(
-                f"At this load the service is saturated with {label}: its latency grows with the "
-                "length of the run, and the speed-up with it."
-            )
-    share = best.summary.extrapolated_step_fraction
-    if share > 0:
+    if scenario.workload.lengths.kind != "recorded":
         found.append(
-            f"{share:.1%} of the best candidate's steps lie outside the measured cost domain; "
-            "their time is extrapolated."
+            "Lengths are drawn apart from acceptance, though the two go together in recorded "
+            "requests."
         )
+    speculation = scenario.speculation
+    if speculation.policy.kind != "fixed" or speculation.tree is not None:
+        found.append(
+            "The scenario's own policy or tree is left out: a plan compares fixed draft lengths; "
+            "simulate the scenario to see it."
+        )
+    for label, each in (("off", candidates[0]), ("the best candidate", best)):
+        found += _service_caveats(label, each)
+    found += _unpriced_prefill(stored, best)
     tokens = best.summary.tokens
     if tokens.stitched_tokens:
         found.append(
@@ -88,6 +84,39 @@ def caveats(
     if "target" not in stored.profile.cost.held_out_error:
         found.append("The source states no error of its cost fit; the intervals leave it out.")
     return tuple(found)
+
+
+def _service_caveats(label: str, each: Candidate) -> list[str]:
+    found = []
+    if each.summary.is_saturated:
+        found.append(
+            f"At this load the service is saturated with {label}: its latency grows with the "
+            "length of the run, and the speed-up with it."
+        )
+    if each.served_fraction < 1.0 - LEAST_SERVED_DIFFERENCE:
+        found.append(
+            f"With {label} only {each.served_fraction:.1%} of the requests were served to the end; "
+            "latencies are those of the served ones."
+        )
+    share = each.summary.extrapolated_step_fraction
+    if share > 0:
+        found.append(
+            f"{share:.1%} of the steps with {label} lie outside the measured cost domain; their "
+            "time is extrapolated."
+        )
+    return found
+
+
+def _unpriced_prefill(stored: StoredProfile, best: Candidate) -> list[str]:
+    name = best.proposer or ""
+    run = stored.profile.cost.proposer_runs.get(name)
+    has_kv = stored.profile.proposers[name].kv_bytes_per_token > 0
+    if not has_kv or (run is not None and run.per_prefill_token_s > 0.0):
+        return []
+    return [
+        f"The profile holds no time for {name}'s own prefill: TTFT and the speed-up are a little "
+        "too good."
+    ]
 
 
 def _all_mismatches(

@@ -40,8 +40,11 @@ class Candidate(Frozen):
     speedup: Speedup
     tpot_speedup: float | None = Field(description="mean TPOT off / on, mean over replications")
     goodput_fraction: float | None
+    meets_slo_as_off: bool = Field(description="not clearly less often than off; true without SLO")
+    served_fraction: float = Field(description="finished, of all that came after the warm-up")
+    is_best: bool = Field(description="fastest among those that keep the SLO as off does")
     indistinguishable_from_best: bool
-    summary: Summary = Field(description="of the first replication")
+    summary: Summary = Field(description="of one run with the profile taken as measured")
 
 
 class NotMeasured(Frozen):
@@ -58,7 +61,7 @@ class Decision(Frozen):
     choice: Literal["off", "speculate"]
     proposer: str | None
     num_speculative_tokens: int
-    verdict: Literal["pays", "never_pays", "indistinguishable", "slower"]
+    verdict: Literal["pays", "never_pays", "indistinguishable", "slower", "misses_slo"]
     reason: str
 
 
@@ -75,6 +78,9 @@ class BreakEvenReport(Frozen):
     proposer: str
     num_speculative_tokens: int
     rate_per_s: float | None
+    interval: tuple[float, float] | None = Field(
+        description="lowest and highest crossing of the replications; null where some have none"
+    )
     reason: str
     saturation_rate_per_s: float
     curve: tuple[LoadSpeedup, ...]

@@ -7,8 +7,8 @@ import numpy as np
 from simcore.errors import ScenarioError
 from simcore.matching import matching_records, measured_gammas
 from simcore.metrics.summary import Summary, mean_e2e_s, summarise
-from simcore.planner.break_even import BreakEven, find_break_even
-from simcore.planner.decision import best_candidate, caveats, decide
+from simcore.planner.break_even import NUM_BISECTIONS, NUM_GRID_RATES, BreakEven, find_break_even
+from simcore.planner.decision import caveats, decide
 from simcore.planner.document import (
     BreakEvenReport,
     Candidate,
@@ -18,14 +18,22 @@ from simcore.planner.document import (
     ProfileCard,
     Speedup,
 )
-from simcore.planner.replication import Interval, Replication, Runner, ratio_interval
+from simcore.planner.replication import (
+    Interval,
+    Replication,
+    Runner,
+    ratio_interval,
+    replications,
+)
 from simcore.profile.store import StoredProfile, load_profile
 from simcore.scenario import Scenario
 from simcore.serving.simulation import SimulationResult, origin
 
 GAMMAS = tuple(range(1, 9))
 DEFAULT_REPLICATIONS = 20
-BREAK_EVEN_REPLICATIONS = 4
+BREAK_EVEN_REPLICATIONS = 8
+MAX_BREAK_EVEN_RUNS = 2 * (NUM_GRID_RATES + NUM_BISECTIONS)  # off and on, for progress
+SLO_TOLERANCE = 0.002
 
 Progress = Callable[[int, int], None]  # (simulations done, simulations in all, roughly)
 
@@ -47,15 +55,17 @@ def make_plan(
     stored = stored or load_profile(scenario.profile)
     proposers = _proposers(stored, scenario)
     gammas, not_measured = _gammas(stored, scenario, proposers)
-    total = sum(1 + len(found) for found in gammas.values()) * num_replications
-    total += 2 * 13 * BREAK_EVEN_REPLICATIONS
+    total = sum(1 + len(found) for found in gammas.values()) * (1 + num_replications)
+    total += MAX_BREAK_EVEN_RUNS * BREAK_EVEN_REPLICATIONS
     runner = Runner(scenario, stored, _counter(progress, total))
-    replications = tuple(Replication(scenario.seed, index) for index in range(num_replications))
-    candidates = _compare(runner, gammas, replications)
-    best = best_candidate(candidates)
+    candidates = _compare(runner, gammas, replications(scenario.seed, num_replications))
+    best = next(each for each in candidates if each.is_best)
     assert best.proposer is not None
     edge = find_break_even(
-        runner, best.proposer, best.num_speculative_tokens, replications[:BREAK_EVEN_REPLICATIONS]
+        runner,
+        best.proposer,
+        best.num_speculative_tokens,
+        replications(scenario.seed, BREAK_EVEN_REPLICATIONS),
     )
     if progress is not None:
         progress(total, total)
@@ -119,13 +129,13 @@ def _gammas(
 
 
 def _compare(
-    runner: Runner, gammas: dict[str, tuple[int, ...]], replications: tuple[Replication, ...]
+    runner: Runner, gammas: dict[str, tuple[int, ...]], truths: tuple[Replication, ...]
 ) -> tuple[Candidate, ...]:
     """Off once, then every proposer and γ; each against off under the same replication."""
     runs: dict[tuple[str, int], _Runs] = {}
     for proposer, chosen in gammas.items():
         for gamma in (0, *chosen):
-            runs[proposer, gamma] = _Runs(runner, proposer, gamma, replications)
+            runs[proposer, gamma] = _Runs(runner, proposer, gamma, truths)
     ratios = {
         (proposer, gamma): runs[proposer, 0].e2e_s / found.e2e_s
         for (proposer, gamma), found in runs.items()
@@ -136,7 +146,8 @@ def _compare(
             f"the profile measured none of γ = {list(GAMMAS)} for {list(gammas)}; there is nothing "
             "to compare with off"
         )
-    best = max(speculating, key=lambda key: float(np.mean(np.log(ratios[key]))))
+    meeting = [key for key in speculating if runs[key].meets_slo_as(runs[key[0], 0])]
+    best = max(meeting or speculating, key=lambda key: float(np.mean(np.log(ratios[key]))))
     first_off = (next(iter(gammas)), 0)
     return tuple(
         _candidate(key, runs, ratios, best) for key in runs if key[1] > 0 or key == first_off
@@ -147,20 +158,27 @@ class _Runs:
     """One candidate under every replication: the few numbers that are kept of each run."""
 
     def __init__(
-        self, runner: Runner, proposer: str, gamma: int, replications: tuple[Replication, ...]
+        self, runner: Runner, proposer: str, gamma: int, truths: tuple[Replication, ...]
     ) -> None:
-        results = (runner.run(each, proposer, gamma) for each in replications)
+        self.summary = _checked_summary(runner.run_as_measured(proposer, gamma))
         e2e_s, tpot_s, good = [], [], []
-        for index, result in enumerate(results):
+        for truth in truths:
+            result = runner.run(truth, proposer, gamma)
             summary = _checked_summary(result)
-            if index == 0:
-                self.summary = summary
             e2e_s.append(mean_e2e_s(result))
             tpot_s.append(summary.tpot.mean_s or np.nan)
             good.append(np.nan if summary.goodput_fraction is None else summary.goodput_fraction)
         self.e2e_s = np.array(e2e_s)
         self.tpot_s = np.array(tpot_s)
-        self.goodput_fraction = float(np.mean(good))
+        self.goodput_fractions = np.array(good)
+
+    def meets_slo_as(self, off: "_Runs") -> bool:
+        """Not clearly less often than off: within two standard errors, or one in 500 requests."""
+        change = self.goodput_fractions - off.goodput_fractions
+        if np.isnan(change).all():
+            return True
+        error = float(change.std(ddof=1) / np.sqrt(len(change)))
+        return bool(change.mean() >= -max(2.0 * error, SLO_TOLERANCE))
 
 
 def _checked_summary(result: SimulationResult) -> Summary:
@@ -182,13 +200,16 @@ def _candidate(
     proposer, gamma = key
     against_best = ratio_interval(ratios[best] / ratios[key])
     tpot = float(np.mean(runs[proposer, 0].tpot_s / runs[key].tpot_s))
-    good = runs[key].goodput_fraction
+    good = float(np.mean(runs[key].goodput_fractions))
     return Candidate(
         proposer=proposer if gamma > 0 else None,
         num_speculative_tokens=gamma,
         speedup=_speedup(ratio_interval(ratios[key]), len(ratios[key])),
         tpot_speedup=None if np.isnan(tpot) else tpot,
         goodput_fraction=None if np.isnan(good) else good,
+        meets_slo_as_off=runs[key].meets_slo_as(runs[proposer, 0]),
+        served_fraction=runs[key].summary.served_fraction,
+        is_best=key == best,
         indistinguishable_from_best=against_best.lower <= 1.0,
         summary=runs[key].summary,
     )
@@ -208,6 +229,7 @@ def _edge_report(best: Candidate, edge: BreakEven) -> BreakEvenReport:
         proposer=best.proposer,
         num_speculative_tokens=best.num_speculative_tokens,
         rate_per_s=edge.rate_per_s,
+        interval=edge.interval,
         reason=edge.reason,
         saturation_rate_per_s=edge.saturation_rate_per_s,
         curve=tuple(

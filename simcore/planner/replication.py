@@ -28,15 +28,28 @@ class Replication:
 
     seed: int
     index: int
+    count: int = 1  # replications in all
 
-    def variation(self, stored: StoredProfile, traces: TraceSet | None) -> Variation:
-        """The recorded requests and the cost error of this replication; the same for every γ."""
+    def variation(self, stored: StoredProfile, traces: TraceSet | None, gamma: int) -> Variation:
+        """The recorded requests of this replication, the same for every γ, and its cost error.
+
+        Half of the error's variance is common to all draft lengths (the law as a whole), half is
+        each one's own (its shapes): neither cancels when draft lengths are compared.
+        """
         rng = np.random.default_rng([self.seed, self.index])
         pools = bootstrap_pools(traces, rng) if traces is not None else None
-        error = stored.profile.cost.held_out_error.get("target")
-        # The median absolute error of a normal is 0.6745 of its standard deviation.
-        spread = error.median_rel / float(special.ndtri(0.75)) if error else 0.0
-        return Variation(pools, float(np.exp(spread * rng.standard_normal())))
+        spread = _cost_spread(stored)
+        both = (self._normal(0) + self._normal(1 + gamma)) / np.sqrt(2.0)
+        return Variation(pools, float(np.exp(spread * both)))
+
+    def _normal(self, stream: int) -> float:
+        """This replication's share of a normal spread evenly over all of them, in random order.
+
+        The draws of all replications average to zero, so the middle estimate carries no noise of
+        the error that it is there to show.
+        """
+        order = np.random.default_rng([self.seed, stream]).permutation(self.count)
+        return float(special.ndtri((order[self.index] + 0.5) / self.count))
 
     def scenario(self, base: Scenario, proposer: str | None, gamma: int) -> Scenario:
         """The candidate's scenario under this replication's seed."""
@@ -46,8 +59,29 @@ class Replication:
                 "seed": seed,
                 "speculation.proposer": proposer,
                 "speculation.num_speculative_tokens": gamma,
+                # A plan compares fixed draft lengths; its caveats say what it left out.
+                "speculation.policy": {"kind": "fixed"},
+                "speculation.tree": None,
             }
         )
+
+
+def _cost_spread(stored: StoredProfile) -> float:
+    """Standard deviation of the cost law's relative error, from its held-out samples.
+
+    A normal error has its median at 0.6745 and its 90th percentile at 1.645 of it; the wider of
+    the two readings counts.
+    """
+    error = stored.profile.cost.held_out_error.get("target")
+    if error is None:
+        return 0.0
+    median, tail = (float(special.ndtri(0.5 + share / 2)) for share in (0.5, 0.9))
+    return max(error.median_rel / median, error.p90_rel / tail)
+
+
+def replications(seed: int, count: int) -> tuple[Replication, ...]:
+    """As many draws as asked for."""
+    return tuple(Replication(seed, index, count) for index in range(count))
 
 
 class Runner:
@@ -68,6 +102,13 @@ class Runner:
             self._traces[proposer] = load_traces(self.stored, records)
         return self._traces[proposer]
 
+    def run_as_measured(self, proposer: str, gamma: int) -> SimulationResult:
+        """One candidate under the scenario's own seed, with the profile taken at its word."""
+        traces = self.traces(proposer)
+        as_measured = Replication(self.scenario.seed, 0)
+        asked = as_measured.scenario(self.scenario, proposer, gamma)
+        return simulate(asked.with_(seed=self.scenario.seed), stored=self.stored, traces=traces)
+
     def run(
         self, replication: Replication, proposer: str, gamma: int, scenario: Scenario | None = None
     ) -> SimulationResult:
@@ -77,7 +118,7 @@ class Runner:
             replication.scenario(scenario or self.scenario, proposer, gamma),
             stored=self.stored,
             traces=traces,
-            variation=replication.variation(self.stored, traces),
+            variation=replication.variation(self.stored, traces, gamma),
         )
         if self._on_run is not None:
             self._on_run()
@@ -103,6 +144,7 @@ def ratio_interval(ratios: NDArray[np.float64]) -> Interval:
     middle = float(logs.mean())
     if len(logs) == 1:
         return Interval(float(np.exp(middle)), float(np.exp(middle)), float(np.exp(middle)))
-    reach = float(special.stdtrit(len(logs) - 1, 0.5 + CONFIDENCE / 2) * logs.std(ddof=1))
+    spread = logs.std(ddof=1) * np.sqrt(1.0 + 1.0 / len(logs))
+    reach = float(special.stdtrit(len(logs) - 1, 0.5 + CONFIDENCE / 2) * spread)
     low, high = middle - reach, middle + reach
     return Interval(float(np.exp(middle)), float(np.exp(low)), float(np.exp(high)))

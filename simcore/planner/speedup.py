@@ -125,7 +125,8 @@ def speedup_point(
         speedup=latency_speedup(survival.mean_emitted_tokens, plain_step.total_s, cycle.total_s),
         break_even_tokens=cycle.total_s / plain_step.total_s,
         is_extrapolated=(
-            batch_size > plain.rate.max_batch_size
+            1 + survival.gamma > plain.rate.max_query_tokens
+            or batch_size > plain.rate.max_batch_size
             or context_tokens > plain.rate.max_context_tokens
             or batch_size * (1 + survival.gamma) > plain.rate.max_step_tokens
         ),

@@ -50,7 +50,7 @@ class StoredProfile:
         return _sha256(self.folder / PROFILE_FILE)
 
     def _table(self, name: str) -> pa.Table:
-        entry = self.profile.tables.get(name)  # type: ignore[call-overload]
+        entry = self.profile.tables.get(name)  # type: ignore[call-overload]  # any name may be asked for
         if entry is None:
             raise ProfileError(
                 f"profile {self.profile.name!r} has no {name!r} table (source "

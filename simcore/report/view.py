@@ -133,7 +133,7 @@ def _latency_table(plan: Plan) -> Table:
     rows = tuple(_latency_row(each) for each in plan.candidates)
     first = plan.candidates[0].summary
     source = (
-        f"First replication (seed {first.origin.get('seed', NOTHING)}), {first.num_counted:,} "
+        f"One run with the profile as measured (seed {first.origin.get('seed', NOTHING)}), {first.num_counted:,} "
         "requests after the warm-up; acceptance lengths include the bonus token."
     )
     return Table("What users feel, and what it takes", header, rows, source)
@@ -193,7 +193,7 @@ def _token_table(plan: Plan) -> Table:
         "Where the tokens went",
         ("tokens", *(candidate_name(each) for each in columns)),
         tuple(rows),
-        "First replication, the whole run: emitted = first + accepted + corrected + bonus.",
+        "The same run, whole: emitted = first + accepted + corrected + bonus.",
     )
 
 
@@ -204,4 +204,4 @@ def _time_table(plan: Plan) -> Table:
         (name, *(percent(getattr(each.summary.time, name)) for each in columns)) for name in names
     )
     header = ("share of replica time", *(candidate_name(each) for each in columns))
-    return Table("Where the time went", header, rows, "First replication, the whole run.")
+    return Table("Where the time went", header, rows, "The same run, whole.")

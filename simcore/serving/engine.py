@@ -119,7 +119,7 @@ def _propose(state: State, index: int) -> StepShape:
     step = state.steps[state.replicas[index].step_row]
     num_requests, num_decoding, gamma, proposed = 0, 0, 0, 0
     query, prefill, planned, plain_context, verify_context, longest = 0, 0, 0, 0, 0, 0
-    pairs = 0.0
+    pairs, widest = 0.0, 0
     lagging = 0
     for position in range(state.replicas[index].num_running):
         request = state.running[index, position]
@@ -140,6 +140,7 @@ def _propose(state: State, index: int) -> StepShape:
         planned += candidates(state, int(row.step_gamma))
         proposed += row.step_proposed
         padded = state.limits.pads_drafts and row.step_gamma > 0
+        widest = max(widest, row.step_tokens)
         query += 1 + candidates(state, int(row.step_gamma)) if padded else row.step_tokens
         lagging += row.draft_lag_tokens if row.step_gamma > 0 else 0
         if row.step_proposed == 0:
@@ -161,6 +162,7 @@ def _propose(state: State, index: int) -> StepShape:
         num_requests > law.rate.max_batch_size
         or longest > law.rate.max_context_tokens
         or query + prefill > law.rate.max_step_tokens
+        or widest > law.rate.max_query_tokens
     )
     return StepShape(
         float(num_requests),
@@ -203,12 +205,8 @@ def commit(state: State, index: int) -> None:
         request = state.running[index, position]
         row = state.requests[request]
         if row.is_cancelled:
-            leave(state, index, int(request))
-            replica.num_decoding -= int(row.state == DECODING)
-            row.state = CANCELLED
             row.reason = GAVE_UP
-            row.finish_s = end_s
-            state.cursor.num_ended += 1
+            _end(state, index, int(request), CANCELLED, end_s)
             continue
         if row.step_tokens == 0:
             state.running[index, kept] = request
@@ -221,7 +219,8 @@ def commit(state: State, index: int) -> None:
             gap_s = end_s - row.last_emission_s
             if gap_s != known_gap_s:
                 known_gap_s, known_bin = gap_s, _gap_bin(gap_s)
-            state.gap_counts[known_bin] += 1
+            if request >= state.limits.first_counted:
+                state.gap_counts[known_bin] += 1
             row.max_gap_s = max(row.max_gap_s, gap_s)
             drafting += int(row.step_gamma > 0)
             step.accepted_tokens += row.step_accepted
@@ -229,13 +228,10 @@ def commit(state: State, index: int) -> None:
             step.emitted_tokens += _commit_cycle(state, int(request), end_s)
         row.step_tokens = 0
         if row.emitted_tokens == row.output_tokens and row.state == DECODING:
-            leave(state, index, int(request))
-            replica.num_decoding -= 1
-            row.state = FINISHED
-            row.finish_s = end_s
-            state.cursor.num_ended += 1
+            _end(state, index, int(request), FINISHED, end_s)
         else:
-            kept_tokens = state.limits.kept_tokens if row.state == DECODING else 0
+            keeps = row.state == DECODING or state.limits.slot_blocks > 0
+            kept_tokens = state.limits.kept_tokens if keeps else 0
             release_to(state, index, request, row.committed_tokens + kept_tokens)
             state.running[index, kept] = request
             kept += 1
@@ -244,6 +240,17 @@ def commit(state: State, index: int) -> None:
     replica.num_running = kept
     replica.is_busy = 0
     replica.step_end_s = math.inf
+
+
+@compiled
+def _end(state: State, index: int, request: int, final: int, end_s: float) -> None:
+    """A running request ends in its final state; its blocks and seat are free."""
+    leave(state, index, request)
+    row = state.requests[request]
+    state.replicas[index].num_decoding -= int(row.state == DECODING)
+    row.state = final
+    row.finish_s = end_s
+    state.cursor.num_ended += 1
 
 
 @compiled
@@ -369,5 +376,5 @@ def _next_event_s(state: State) -> float:
 
 def needs_compilation() -> bool:
     """Whether the kernel has no machine code on disk yet, so that its first use takes seconds."""
-    folder = Path(run_until.stats.cache_path)  # type: ignore[attr-defined]
+    folder = Path(run_until.stats.cache_path)  # type: ignore[attr-defined]  # numba adds it
     return not any(folder.glob("engine.run_until-*.nbi"))

@@ -1,6 +1,6 @@
 """The KV ledger of a replica: reserve before a step, commit and release after it.
 
-Before a cycle a request reserves its root and every draft, 1 + γ tokens, never the expected
+Before a cycle a request reserves its root and every candidate, 1 + m tokens, never the expected
 acceptance; after it 1 + A stay committed and the blocks of the rest return (DESIGN section 5).
 """
 

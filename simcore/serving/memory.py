@@ -27,12 +27,15 @@ def kv_budget(profile: Profile, deployment: Deployment, proposer: str | None) ->
     """The KV blocks that one replica has.
 
     A proposer's weights come off the memory and its KV makes every token larger (one block table
-    for target and draft, as in vLLM). With `kv_cache_tokens` the room is stated for the target
-    alone; a draft's KV shrinks it in proportion. Raises InfeasibleError where nothing is left.
+    for target and draft, as in vLLM). With `kv_cache_tokens` the room is stated, all weights taken
+    off; a draft's KV shrinks its tokens in proportion. Raises InfeasibleError where nothing is
+    left.
     """
     target, hardware = profile.identity.target, profile.identity.hardware
     draft = profile.proposers[proposer] if proposer is not None else None
-    draft_weight_bytes = draft.weight_bytes if draft else 0
+    # Stated room is room for KV: whatever weights there are have been taken off before.
+    stated = deployment.kv_cache_tokens is not None
+    draft_weight_bytes = draft.weight_bytes if draft and not stated else 0
     draft_kv_bytes = draft.kv_bytes_per_token if draft else 0
     bytes_per_token = target.kv_bytes_per_token + draft_kv_bytes
     if deployment.kv_cache_tokens is not None:

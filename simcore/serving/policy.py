@@ -2,7 +2,7 @@
 
 A policy sees what a scheduler could see: batch size, free blocks, past acceptance, the cost law.
 It decides when a step begins; every change is logged with its time and reason. Only the oracle
-sees the cycles that are about to run (engine._plan_cycle).
+sees the cycles that are about to run (scheduler.plan_drafts).
 """
 
 import numpy as np
@@ -137,8 +137,12 @@ def _by_moving_average(state: State, index: int, current: int) -> tuple[int, int
         probes = replica.policy_age >= policy.rule.probe_interval and place + 1 < len(candidates)
         return (int(candidates[place + 1]) if probes else 0), PROBE
     seen = replica.policy_seen
-    if seen < policy.rule.warmup_steps or seen % policy.rule.update_interval != 0:
+    if (
+        seen < policy.rule.warmup_steps
+        or seen - replica.policy_decided < policy.rule.update_interval
+    ):
         return current, ACCEPTANCE_ROSE
+    replica.policy_decided = seen
     if place + 1 < len(candidates) and replica.policy_mean > current - 0.5 + policy.rule.up:
         return int(candidates[place + 1]), ACCEPTANCE_ROSE
     lower = int(candidates[max(place - 1, 0)])

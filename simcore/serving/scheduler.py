@@ -69,7 +69,10 @@ def schedule(state: State, index: int, now_s: float) -> int:
         if _plan_prefill_step(state, index, now_s):
             return 0
         preempted = _retract(state, index) if state.limits.retracts_youngest else 0
-        return preempted + _plan_running(state, index, NOTHING)
+        preempted += _plan_running(state, index, NOTHING)
+        if state.replicas[index].num_running == 0:  # the last one failed: nobody waits for it
+            _admit(state, index, now_s, int(state.limits.max_num_batched_tokens))
+        return preempted
     # Decodes come first: what they may take is no prefill's to spend.
     gamma = int(state.replicas[index].gamma)
     decode_tokens = state.replicas[index].num_decoding * (1 + candidates(state, gamma))

@@ -13,7 +13,7 @@ from simcore.acceptance.trace import TraceSet, walk
 from simcore.cost.price import law_tables
 from simcore.cost.regime import check_regimes
 from simcore.engines import RULES, sglang_step_slots
-from simcore.errors import ScenarioError
+from simcore.errors import InfeasibleError, ScenarioError
 from simcore.matching import acceptance_model, load_traces, matching_records, mismatches
 from simcore.profile.store import StoredProfile, load_profile
 from simcore.records import Record, Records, new_record
@@ -37,6 +37,7 @@ from simcore.serving.state import (
     new_replicas,
 )
 from simcore.version import specplan_version
+from simcore.workload.lengths import declared_max_tokens
 from simcore.workload.sampling import IntArray, RequestBatch, sample_requests
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ class SimulationResult:
     @cached_property
     def requests(self) -> "pd.DataFrame":
         """One row a request; columns are those of REQUEST_DTYPE that mean something outside."""
-        import pandas as pd  # noqa: PLC0415  kept out of the start-up of runs without frames
+        import pandas as pd  # noqa: PLC0415 - kept out of the start-up of runs without frames
 
         frame = pd.DataFrame(self.request_records).drop(columns=list(INTERNAL_COLUMNS))
         frame["state"] = np.array(STATE_NAMES)[self.request_records["state"]]
@@ -77,14 +78,14 @@ class SimulationResult:
     @cached_property
     def steps(self) -> "pd.DataFrame":
         """One row an engine step."""
-        import pandas as pd  # noqa: PLC0415
+        import pandas as pd  # noqa: PLC0415 - as above
 
         return pd.DataFrame(self.step_records)
 
     @cached_property
     def policy_changes(self) -> "pd.DataFrame":
         """One row for each change of the draft length in force: when, from, to, why."""
-        import pandas as pd  # noqa: PLC0415
+        import pandas as pd  # noqa: PLC0415 - as above
 
         frame = pd.DataFrame(self.change_records)
         frame["reason"] = np.array(REASONS)[self.change_records["reason"]]
@@ -234,7 +235,7 @@ def new_state(
         gap_counts=np.zeros(NUM_GAP_BINS, dtype=np.int64),
         accepted_counts=np.zeros(gamma + 1, dtype=np.int64),
         cursor=new_record(CURSOR_DTYPE),
-        limits=_limits(scenario, stored, budget.total_blocks),
+        limits=_limits(scenario, stored, budget.total_blocks, len(batch.arrival_s)),
         law=law_tables(
             stored.profile.cost, loaded, speculative_factor=variation.speculative_cost_factor
         ),
@@ -265,7 +266,9 @@ def _check_limits(scenario: Scenario) -> None:
         )
 
 
-def _limits(scenario: Scenario, stored: StoredProfile, total_blocks: int) -> Record:
+def _limits(
+    scenario: Scenario, stored: StoredProfile, total_blocks: int, num_requests: int
+) -> Record:
     """The deployment's limits, and its engine's rules as numbers for this speculation."""
     deployment, speculation = scenario.deployment, scenario.speculation
     rules, gamma = RULES[deployment.preset], speculation.num_speculative_tokens
@@ -280,6 +283,11 @@ def _limits(scenario: Scenario, stored: StoredProfile, total_blocks: int) -> Rec
         )
         headroom = 2 * slots
     keeps = rules.keeps_rejected_blocks or rules.has_fixed_slots
+    if rules.has_fixed_slots and total_blocks < deployment.max_num_seqs:
+        raise InfeasibleError(
+            f"{total_blocks} KV blocks for {deployment.max_num_seqs} seats of their own; expected "
+            "at least a block a seat: lower max_num_seqs or raise kv_cache_tokens"
+        )
     return new_record(
         LIMITS_DTYPE,
         block_size=deployment.block_size,
@@ -297,6 +305,7 @@ def _limits(scenario: Scenario, stored: StoredProfile, total_blocks: int) -> Rec
         admits_whole_life=rules.admits_whole_life,
         pads_drafts=rules.pads_drafts,
         routes_by_load=deployment.routing == "least_outstanding",
+        first_counted=int(scenario.warmup_fraction * num_requests),
     )
 
 
@@ -348,8 +357,7 @@ def _request_records(batch: RequestBatch, scenario: Scenario) -> Records:
     requests = np.zeros(len(batch.arrival_s), dtype=REQUEST_DTYPE)
     for name in ("arrival_s", "prompt_tokens", "output_tokens", "domain", "trace"):
         requests[name] = getattr(batch, name)
-    # What a request declares (max_tokens of the API), not what it will turn out to be.
-    requests["max_tokens"] = batch.output_tokens.max()
+    requests["max_tokens"] = declared_max_tokens(scenario.workload, batch.output_tokens)
     for name in ("scheduled_s", "first_token_s", "last_emission_s", "finish_s"):
         requests[name] = -1.0
     requests["state"] = PENDING

@@ -102,6 +102,7 @@ REPLICA_DTYPE = np.dtype(
         ("last_scheduled", "i8"),
         ("policy_age", "i8"),
         ("policy_seen", "i8"),
+        ("policy_decided", "i8"),  # policy_seen when it last looked
         ("policy_mean", "f8"),
         ("gate_proposed", "i8"),
         ("gate_accepted", "i8"),
@@ -174,6 +175,7 @@ LIMITS_DTYPE = np.dtype(
         ("admits_whole_life", "i8"),
         ("pads_drafts", "i8"),
         ("routes_by_load", "i8"),
+        ("first_counted", "i8"),  # the first request after the warm-up
     ]
 )
 

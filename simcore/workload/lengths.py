@@ -45,6 +45,17 @@ def sample_lengths(
     raise AssertionError(f"no sampler for lengths {lengths!r}")
 
 
+def declared_max_tokens(workload: Workload, output_tokens: IntArray) -> int:
+    """The longest output that a request declares (max_tokens of the API), in tokens.
+
+    The law's own limit where it has one; else the longest of the recorded ones.
+    """
+    lengths = workload.lengths
+    if isinstance(lengths, LognormalLengths):
+        return lengths.output.max_tokens
+    return int(output_tokens.max())
+
+
 def _lognormal(law: LognormalTokens, count: int, rng: np.random.Generator) -> IntArray:
     """Rounded to whole tokens, at least 1, at most max_tokens (the engine's own cut)."""
     sigma_squared = np.log1p(law.cv**2)

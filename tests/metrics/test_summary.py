@@ -56,7 +56,9 @@ def test_goodput_counts_requests_that_meet_every_limit(recorded_profile):
 
 def test_gap_percentiles_are_those_of_the_gaps_within_a_bin(recorded_profile):
     # One request at a time: the gaps are the times of its cycles.
-    result = _run(recorded_profile, 2.0, 50, **{"deployment.max_num_seqs": 1})
+    result = _run(
+        recorded_profile, 2.0, 50, **{"deployment.max_num_seqs": 1, "warmup_fraction": 0.0}
+    )
     steps = result.step_records
     gaps_s = (steps["end_s"] - steps["begin_s"])[steps["num_decoding"] == 1]
     summary = summarise(result)
@@ -67,6 +69,22 @@ def test_gap_percentiles_are_those_of_the_gaps_within_a_bin(recorded_profile):
         assert getattr(summary.itl_burst, name) == pytest.approx(expected, rel=0.02)
     tokens = summary.tokens.emitted_tokens - summary.tokens.first_tokens
     assert summary.itl_token.mean_s == pytest.approx(gaps_s.sum() / tokens, rel=0.01)
+
+
+def test_gaps_of_the_warm_up_are_not_counted(recorded_profile):
+    whole, later = (_run(recorded_profile, 2.0, 100, warmup_fraction=share) for share in (0.0, 0.5))
+    assert later.gap_counts.sum() == whole.request_records["num_cycles"][50:].sum()
+    assert np.array_equal(whole.step_records, later.step_records)
+
+
+def test_a_rejected_request_did_not_meet_its_slo(recorded_profile):
+    result = _run(recorded_profile, 60.0, 200, **{"deployment.max_queue": 3, "slo.e2e_s": 1000.0})
+    summary = summarise(result)
+    served = (result.requests["state"][20:] == "finished").mean()
+    assert summary.goodput_fraction == pytest.approx(served)
+    assert summary.served_fraction == pytest.approx(served)
+    assert served < 0.9
+    assert summary.is_saturated
 
 
 def test_accepted_lengths_are_counted_cycle_by_cycle(recorded_profile):

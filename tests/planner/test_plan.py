@@ -7,9 +7,11 @@ import pytest
 
 from simcore.errors import InfeasibleError, ScenarioError
 from simcore.matching import load_traces, matching_records
+from simcore.planner.break_even import BreakEven, saturation_rate_per_s
+from simcore.planner.decision import decide
 from simcore.planner.estimate import estimate
 from simcore.planner.plan import make_plan
-from simcore.planner.replication import ratio_interval
+from simcore.planner.replication import Replication, Runner, ratio_interval
 from simcore.planner.speedup import trace_survival
 from tests.factories import Recording, make_profile, make_scenario, sampled
 
@@ -27,9 +29,9 @@ BASE = {
 }
 
 
-def _plan(stored, **changes):
+def _plan(stored, num_replications=4, **changes):
     scenario = make_scenario(stored, **{**BASE, **changes})
-    return make_plan(scenario, stored=stored, num_replications=4)
+    return make_plan(scenario, stored=stored, num_replications=num_replications)
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +61,7 @@ def test_drafts_ten_times_dearer_turn_the_decision_to_off(tmp_path):
 
 def test_drafts_that_are_never_accepted_never_pay(tmp_path):
     stored = make_profile(tmp_path / "zero", Recording(acceptance=0.0))
-    plan = _plan(stored)
+    plan = _plan(stored, num_replications=20)
     assert plan.decision.verdict == "never_pays"
     for candidate in plan.candidates:
         assert candidate.summary.tokens.mean_acceptance_length == 1.0
@@ -187,3 +189,80 @@ def test_the_interval_of_survival_holds_the_survival(recorded_profile):
     ).survivals.values():
         assert (np.array(survival.lower) <= np.array(survival.survival)).all()
         assert (np.array(survival.survival) <= np.array(survival.upper)).all()
+
+
+def test_the_saturation_rate_does_not_depend_on_the_queue_or_the_number_of_probes(
+    recorded_profile,
+):
+    def rate(**changes):
+        scenario = make_scenario(recorded_profile, **{**BASE, **changes})
+        runner = Runner(scenario, recorded_profile)
+        return saturation_rate_per_s(runner, "draft_model", Replication(0, 0))
+
+    free = rate()
+    assert rate(**{"deployment.max_queue": 2}) == free
+    assert rate(**{"workload.patience_s": 0.1}) == free
+    # Eight seats or 28, the window measures full seats: a little more throughput, not many times.
+    assert 1.0 < rate(**{"deployment.max_num_seqs": 28}) / free < 3.0
+
+
+def test_a_candidate_that_breaks_the_slo_is_not_shipped(good_profile):
+    free = _plan(good_profile)
+    off, best = free.candidates[0], next(each for each in free.candidates if each.is_best)
+    assert best.speedup.value > 1.2
+    # A TTFT between the two: drafts make the first token later while the rest comes sooner.
+    limit_s = (off.summary.ttft.p95_s + best.summary.ttft.p95_s) / 2
+    plan = _plan(good_profile, **{"slo.ttft_s": limit_s})
+    chosen = next(each for each in plan.candidates if each.is_best)
+    if not any(each.meets_slo_as_off for each in plan.candidates[1:]):
+        assert plan.decision.verdict == "misses_slo"
+        assert plan.decision.choice == "off"
+    else:
+        assert chosen.meets_slo_as_off
+
+
+def test_the_verdict_says_when_every_candidate_misses_the_slo(good_profile):
+    plan = _plan(good_profile)
+    best = next(each for each in plan.candidates if each.is_best)
+    edge = BreakEven("always_pays", None, None, "it pays", (), 1.0)
+    assert decide(best, edge).choice == "speculate"
+    failing = best.model_copy(update={"meets_slo_as_off": False})
+    assert decide(failing, edge).verdict == "misses_slo"
+    assert decide(failing, edge).choice == "off"
+
+
+def test_a_scenario_with_a_policy_is_planned_at_fixed_lengths_and_says_so(recorded_profile):
+    plan = _plan(
+        recorded_profile,
+        **{
+            "speculation.num_speculative_tokens": 6,
+            "speculation.policy": {"kind": "batch_size_table", "table": [[1, 4, 6], [5, 99, 0]]},
+        },
+    )
+    assert any("policy or tree is left out" in caveat for caveat in plan.caveats)
+    assert {each.num_speculative_tokens for each in plan.candidates} == set(range(9))
+
+
+def test_draft_lengths_do_not_share_the_whole_cost_error(recorded_profile):
+    factors = np.array(
+        [
+            [
+                Replication(1, index, 200)
+                .variation(recorded_profile, None, gamma)
+                .speculative_cost_factor
+                for gamma in (1, 2)
+            ]
+            for index in range(200)
+        ]
+    )
+    correlation = np.corrcoef(np.log(factors).T)[0, 1]
+    assert 0.3 < correlation < 0.7
+
+
+def test_break_even_comes_with_its_spread_over_the_replications(recorded_profile):
+    edge = _plan(recorded_profile, **{"deployment.max_num_seqs": 28}).break_even
+    assert edge.rate_per_s is not None
+    if edge.interval is not None:
+        assert edge.interval[0] <= edge.interval[1]
+    else:
+        assert "some replications never cross" in edge.reason

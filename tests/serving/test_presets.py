@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from simcore import simulate, summarise
 from simcore.engines import RULES, sglang_step_slots
+from simcore.errors import InfeasibleError
 from simcore.serving.engine import run_until
 from simcore.serving.simulation import new_state
 from simcore.serving.state import DECODING
@@ -162,6 +163,72 @@ def test_a_request_longer_than_its_slot_is_rejected_or_fails_with_the_reason(rec
     )
     reasons = set(result.requests.loc[result.requests["state"] != "finished", "reason"])
     assert reasons == {"prompt can never fit", "outgrew the memory"}
+
+
+def test_a_prefill_in_several_chunks_keeps_its_seat(recorded_profile):
+    lengths = {
+        "kind": "lognormal",
+        "prompt": {"mean_tokens": 150, "cv": 0, "max_tokens": 150},
+        "output": {"mean_tokens": 20, "cv": 0, "max_tokens": 20},
+    }
+    result = _crowd(
+        recorded_profile,
+        "llama_cpp",
+        **{
+            "deployment.max_num_seqs": 3,
+            "deployment.kv_cache_tokens": 800,
+            "deployment.max_num_batched_tokens": 64,
+            "workload.lengths": lengths,
+        },
+    )
+    assert (result.requests["state"] == "finished").all()
+
+
+def test_fewer_blocks_than_seats_cannot_be_shared_out(recorded_profile):
+    with pytest.raises(InfeasibleError, match="seats of their own"):
+        _crowd(recorded_profile, "llama_cpp", **{"deployment.kv_cache_tokens": 160})
+
+
+def test_nobody_waits_for_a_replica_whose_last_request_failed(recorded_profile):
+    lengths = {
+        "kind": "lognormal",
+        "prompt": {"mean_tokens": 200, "cv": 0, "max_tokens": 200},
+        "output": {"mean_tokens": 200, "cv": 0, "max_tokens": 200},
+    }
+    for preset in PRESETS:
+        result = _crowd(
+            recorded_profile,
+            preset,
+            **{
+                "deployment.max_num_seqs": 2,
+                "deployment.kv_cache_tokens": 320,
+                "workload.lengths": lengths,
+                "workload.num_requests": 3,
+            },
+        )
+        assert set(result.requests["state"]) <= {"failed", "rejected", "finished"}
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_no_preset_knows_how_long_an_output_will_be(recorded_profile, preset):
+    def steps_with(output_tokens: int):
+        lengths = {
+            "kind": "lognormal",
+            "prompt": {"mean_tokens": 30, "cv": 0, "max_tokens": 30},
+            "output": {"mean_tokens": output_tokens, "cv": 0, "max_tokens": 100},
+        }
+        result = _crowd(
+            recorded_profile,
+            preset,
+            **{"workload.lengths": lengths, "deployment.max_num_seqs": 4},
+        )
+        return result.step_records, float(result.request_records["finish_s"].min())
+
+    short, first_finish_s = steps_with(40)
+    long, _ = steps_with(90)
+    count = int(np.sum(short["end_s"] < first_finish_s))
+    assert count > 3
+    assert np.array_equal(short[:count], long[:count])
 
 
 def test_a_full_queue_rejects_with_the_reason(recorded_profile):
