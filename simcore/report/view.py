@@ -133,8 +133,8 @@ def _latency_table(plan: Plan) -> Table:
     rows = tuple(_latency_row(each) for each in plan.candidates)
     first = plan.candidates[0].summary
     source = (
-        f"One run with the profile as measured (seed {first.origin.get('seed', NOTHING)}), {first.num_counted:,} "
-        "requests after the warm-up; acceptance lengths include the bonus token."
+        f"One run with the profile as measured (seed {first.origin.get('seed', NOTHING)}), "
+        f"{first.num_counted:,} requests after the warm-up; acceptance lengths include the bonus token."
     )
     return Table("What users feel, and what it takes", header, rows, source)
 
