@@ -7,8 +7,8 @@ import streamlit as st
 from app import words
 from simcore.scenario import LognormalLengths, Scenario
 
-MAX_LOAD_FACTOR = 4.0  # the slider ends at this times the workload's own rate
-NUM_LOAD_STEPS = 80
+MAX_LOAD_FACTOR = 16.0  # the slider ends at this times the workload's own rate
+NUM_LOAD_STEPS = 320
 
 
 def choose_load(base: Scenario) -> dict[str, Any]:

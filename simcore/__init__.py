@@ -8,6 +8,7 @@ planner compares scenarios; a report or a page shows it.
 
 from simcore.errors import InfeasibleError, ProfileError, ScenarioError, SpecplanError
 from simcore.metrics.summary import Summary, summarise
+from simcore.planner.plan import make_plan
 from simcore.profile.store import StoredProfile, bundled_profiles, load_profile, write_profile
 from simcore.scenario import Scenario, dump_scenario, load_scenario
 from simcore.scenario_files import open_scenario
@@ -28,6 +29,7 @@ __all__ = [
     "dump_scenario",
     "load_profile",
     "load_scenario",
+    "make_plan",
     "open_scenario",
     "simulate",
     "summarise",

@@ -125,6 +125,18 @@ def profiles(as_json: JsonOption = False) -> None:
 
 
 @app.command()
+def scenarios(as_json: JsonOption = False) -> None:
+    """List the bundled scenarios: the names that plan and simulate take."""
+    from simcore.scenario_files import bundled_scenarios, open_scenario
+
+    found = {name: open_scenario(name).profile for name in bundled_scenarios()}
+    if as_json:
+        _print_json({"scenarios": [{"name": k, "profile": v} for k, v in found.items()]})
+    else:
+        typer.echo("\n".join(f"{name} (profile {profile})" for name, profile in found.items()))
+
+
+@app.command()
 def bench(as_json: JsonOption = False) -> None:
     """Time the simulator on the standard workload (CPU seconds, compilation apart)."""
     from simcore.bench import bench_text, run_bench
@@ -143,11 +155,12 @@ def dashboard(
     port: Annotated[int, typer.Option(min=1, max=65535, help="port to listen on")] = 8501,
 ) -> None:
     """Serve the dashboard."""
-    import subprocess
+    import os
 
-    # The dashboard is another program: simcore must run where streamlit is not installed.
-    code = subprocess.call([sys.executable, "-m", "app", "--host", host, "--port", str(port)])
-    raise typer.Exit(code)
+    # The dashboard is another program: simcore must run where streamlit is not installed. It takes
+    # this process's place, so that whoever stops the one stops the other.
+    command = [sys.executable, "-m", "app", "--host", host, "--port", str(port)]
+    os.execv(sys.executable, command)
 
 
 def _print_json(value: dict[str, Any]) -> None:

@@ -129,6 +129,17 @@ def parse_scenario(raw: object, origin: str) -> Scenario:
         raise ScenarioError(f"{origin}: {describe_validation_error(error)}") from None
 
 
+class _UniqueKeys(yaml.SafeLoader):
+    """Safe YAML in which a key given twice is an error, not the last one's win."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen = [key.value for key, _ in node.value]
+        for key in seen:
+            if seen.count(key) > 1:
+                raise yaml.YAMLError(f"key {key!r} is given twice{node.start_mark}")
+        return super().construct_mapping(node, deep=deep)
+
+
 def load_scenario(path: Path) -> Scenario:
     """Read a scenario from YAML (or JSON, which is YAML). Raises ScenarioError.
 
@@ -136,7 +147,7 @@ def load_scenario(path: Path) -> Scenario:
     absolute, so that the scenario means the same wherever it is written again.
     """
     try:
-        raw = yaml.safe_load(path.read_text(encoding="utf-8"))
+        raw = yaml.load(path.read_text(encoding="utf-8"), Loader=_UniqueKeys)
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise ScenarioError(
             f"cannot read {path}: {' '.join(str(error).split())}; expected a scenario in YAML"

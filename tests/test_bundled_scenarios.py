@@ -32,5 +32,5 @@ def test_a_bundled_scenario_comes_back_from_yaml(load_bundled, name):
 def test_long_contexts_press_on_the_memory_and_bursts_fall_back(load_bundled):
     tight = simulate(load_bundled("h100_long_context")[0])
     assert summarise(tight).num_preemptions > 0
-    bursty = simulate(load_bundled("h100_bursty_code")[0])
+    bursty = simulate(load_bundled("h100_code_bursts")[0])
     assert set(bursty.step_records["gamma"].tolist()) == {0, 3}

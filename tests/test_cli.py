@@ -118,7 +118,9 @@ def test_profiles_lists_what_is_bundled(specplan):
 
 BAD = {
     "unknown field": ({"workload.speed": 3}, "unknown field"),
-    "negative rate": ({"workload.arrivals.rate_per_s": -1.0}, "greater than 0"),
+    "negative rate": ({"workload.arrivals.rate_per_s": -1.0}, "greater than"),
+    "enormous rate": ({"workload.arrivals.rate_per_s": 1e300}, "less than"),
+    "vanishing rate": ({"workload.arrivals.rate_per_s": 1e-300}, "greater than"),
     "NaN rate": ({"workload.arrivals.rate_per_s": float("nan")}, "rate_per_s"),
     "γ beyond the profile": ({"speculation.num_speculative_tokens": 9}, "measured"),
     "another schema version": ({"schema_version": 2}, "schema_version"),

@@ -99,6 +99,7 @@ class Summary(Frozen):
     kv: KVAccount
     num_steps: int
     mean_batch_size: float = Field(description="decoding requests a step, weighted by its time")
+    mean_context_tokens: float = Field(description="of a decoding request, over its steps")
     num_preemptions: int
     extrapolated_step_fraction: float = Field(description="outside the profile's measured box")
     is_saturated: bool = Field(description="the queue kept growing until arrivals ended")
@@ -140,6 +141,9 @@ def summarise(result: SimulationResult) -> Summary:
         kv=_kv_account(result),
         num_steps=len(steps),
         mean_batch_size=_mean_batch_size(steps),
+        mean_context_tokens=float(
+            steps["context_tokens"].sum() / max(int(steps["num_decoding"].sum()), 1)
+        ),
         num_preemptions=int(requests["num_preemptions"].sum()),
         extrapolated_step_fraction=float(np.mean(steps["is_extrapolated"])) if len(steps) else 0.0,
         is_saturated=_is_saturated(requests),

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from simcore.errors import ScenarioError
 from simcore.metrics.summary import mean_e2e_s
-from simcore.planner.replication import Replication, Runner
+from simcore.planner.replication import Interval, Replication, Runner, ratio_interval
 from simcore.scenario import Scenario
 from simcore.serving.state import FINISHED
 from simcore.workload.load import as_batch, at_mean_rate
@@ -43,7 +43,7 @@ class LoadPoint:
 class BreakEven:
     """The crossing, or why there is none; and the curve behind it."""
 
-    kind: Literal["crossing", "never_pays", "always_pays"]
+    kind: Literal["crossing", "never_pays", "always_pays", "unclear"]
     rate_per_s: float | None
     interval: tuple[float, float] | None  # over the replications; None where some never cross
     reason: str
@@ -58,20 +58,10 @@ def find_break_even(
     saturation = saturation_rate_per_s(runner, proposer, replications[0])
     rates = saturation * np.geomspace(LIGHTEST_SHARE, HEAVIEST_SHARE, NUM_GRID_RATES)
     points = [_point(runner, proposer, gamma, replications, float(rate)) for rate in rates]
-    pays = [point.speedup > 1.0 for point in points]
-    if not any(pays):
-        reason = (
-            f"it never pays: at {rates[0]:.3g} requests a second, an almost idle service, it "
-            f"already changes mean latency by a factor {1 / points[0].speedup:.3f}"
-        )
-        return BreakEven("never_pays", None, None, reason, tuple(points), saturation)
-    last = max(index for index, paying in enumerate(pays) if paying)
-    if last == len(points) - 1:
-        reason = (
-            f"it pays at every load up to {rates[-1]:.3g} requests a second, beyond the "
-            f"{saturation:.3g} that the service sustains without speculation"
-        )
-        return BreakEven("always_pays", None, None, reason, tuple(points), saturation)
+    outcome = _without_crossing(points, saturation)
+    if outcome is not None:
+        return outcome
+    last = max(index for index, point in enumerate(points) if point.speedup > 1.0)
     low, high = points[last], points[last + 1]
     for _ in range(NUM_BISECTIONS):
         middle = _point(
@@ -90,6 +80,41 @@ def find_break_even(
     if interval is None:
         reason += "; some replications never cross, so the load is not known closely"
     return BreakEven("crossing", crossing, interval, reason, tuple(points), saturation)
+
+
+def _without_crossing(points: list[LoadPoint], saturation: float) -> BreakEven | None:
+    """What the scan says where its middle estimate crosses 1 nowhere; None where it does."""
+    pays = [point.speedup > 1.0 for point in points]
+    if any(pays) and not pays[-1]:
+        return None
+    lightest, heaviest = points[0].rate_per_s, points[-1].rate_per_s
+    unsure = [each for each in points if _holds_one(ratio_interval(np.exp(each.log_ratios)))]
+    found = (tuple(points), saturation)
+    # Slower on average everywhere and surely so when idle, where drafting is at its best.
+    surely_never = not any(pays) and points[0] not in unsure
+    if unsure and not surely_never:
+        reason = (
+            "it cannot be told: on average speculation is "
+            f"{'faster' if any(pays) else 'slower'} at every load, but from "
+            f"{unsure[0].rate_per_s:.3g} to {unsure[-1].rate_per_s:.3g} requests a second the "
+            "interval of the speed-up holds 1"
+        )
+        return BreakEven("unclear", None, None, reason, *found)
+    if any(pays):
+        reason = (
+            f"it pays at every load that the service can sustain, and up to {heaviest:.3g} "
+            f"requests a second (without speculation it sustains {saturation:.3g})"
+        )
+        return BreakEven("always_pays", None, None, reason, *found)
+    reason = (
+        f"it never pays: at {lightest:.3g} requests a second, an almost idle service, the mean "
+        f"request already takes {1 / points[0].speedup:.3f} times as long"
+    )
+    return BreakEven("never_pays", None, None, reason, *found)
+
+
+def _holds_one(interval: Interval) -> bool:
+    return interval.lower <= 1.0 <= interval.upper
 
 
 def _interval(points: list[LoadPoint]) -> tuple[float, float] | None:

@@ -2,14 +2,18 @@
 
 from typing import Literal
 
+from simcore.cost.price import decode_step, law_tables
 from simcore.matching import mismatches
 from simcore.planner.break_even import BreakEven
 from simcore.planner.document import Candidate, Decision
 from simcore.profile.store import StoredProfile
 from simcore.scenario import Scenario
+from simcore.workload.load import mean_rate_per_s
 
 Verdict = Literal["pays", "never_pays", "indistinguishable", "slower", "misses_slo"]
 LEAST_SERVED_DIFFERENCE = 0.005
+MOSTLY_GOOD = 0.95
+FEW_REQUESTS = 50
 
 
 def decide(best: Candidate, edge: BreakEven) -> Decision:
@@ -43,13 +47,18 @@ def decide(best: Candidate, edge: BreakEven) -> Decision:
 
 
 def caveats(
-    stored: StoredProfile, scenario: Scenario, candidates: tuple[Candidate, ...], best: Candidate
+    stored: StoredProfile,
+    scenario: Scenario,
+    candidates: tuple[Candidate, ...],
+    best: Candidate,
+    edge: BreakEven,
 ) -> tuple[str, ...]:
     """What a reader must know before signing; each only where it applies."""
     found = [
         f"The profile does not fit the scenario: {text}."
         for text in _all_mismatches(stored, scenario, candidates)
     ]
+    found += _load_caveats(scenario, edge)
     if stored.profile.source.value != "measured":
         found.append(
             f"The profile's numbers are {stored.profile.source.value}, not measured on your "
@@ -74,6 +83,7 @@ def caveats(
     for label, each in (("off", candidates[0]), ("the best candidate", best)):
         found += _service_caveats(label, each)
     found += _unpriced_prefill(stored, best)
+    found += _cheap_verification(stored, best)
     tokens = best.summary.tokens
     if tokens.stitched_tokens:
         found.append(
@@ -82,8 +92,43 @@ def caveats(
             "recordings."
         )
     if "target" not in stored.profile.cost.held_out_error:
-        found.append("The source states no error of its cost fit; the intervals leave it out.")
+        found.append(
+            "The source states no error of its cost fit and none of its acceptance: the intervals "
+            "hold the simulation's own noise only."
+        )
     return tuple(found)
+
+
+def _load_caveats(scenario: Scenario, edge: BreakEven) -> list[str]:
+    rate = mean_rate_per_s(scenario.workload)
+    found = []
+    if rate is not None and rate > edge.saturation_rate_per_s:
+        found.append(
+            f"The offered load, {rate:.3g} requests a second, lies beyond the "
+            f"{edge.saturation_rate_per_s:.3g} that the service sustains without speculation: "
+            "latencies, and with them the speed-up, grow with the length of the run."
+        )
+    count = scenario.workload.num_requests
+    if count is not None and count < FEW_REQUESTS:
+        found.append(f"Only {count} requests a simulation: too few to see a service under load.")
+    return found
+
+
+def _cheap_verification(stored: StoredProfile, best: Candidate) -> list[str]:
+    """A cycle that costs less than a plain step is a property of the measured engine."""
+    summary, law = best.summary, stored.profile.cost
+    batch = max(1, round(summary.mean_batch_size))
+    context = summary.mean_context_tokens
+    plain_s = decode_step(law_tables(law, None), batch, context, 0).total_s
+    gamma = best.num_speculative_tokens
+    cycle_s = decode_step(law_tables(law, best.proposer), batch, context, gamma).total_s
+    if cycle_s >= plain_s:
+        return []
+    return [
+        f"A cycle with {gamma} drafts takes {cycle_s * 1e3:.3g} ms and a plain step "
+        f"{plain_s * 1e3:.3g} ms (batch {batch}, {context:.0f} tokens of context): the measured "
+        "engine decodes single tokens with a slower attention kernel, and part of the gain is that."
+    ]
 
 
 def _service_caveats(label: str, each: Candidate) -> list[str]:
@@ -98,6 +143,9 @@ def _service_caveats(label: str, each: Candidate) -> list[str]:
             f"With {label} only {each.served_fraction:.1%} of the requests were served to the end; "
             "latencies are those of the served ones."
         )
+    good = each.goodput_fraction
+    if good is not None and good < MOSTLY_GOOD:
+        found.append(f"With {label} only {good:.1%} of the requests meet the SLO.")
     share = each.summary.extrapolated_step_fraction
     if share > 0:
         found.append(

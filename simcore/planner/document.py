@@ -70,6 +70,8 @@ class LoadSpeedup(Frozen):
 
     rate_per_s: float
     speedup: float
+    interval: tuple[float, float]
+    is_beyond_saturation: bool = Field(description="latency there grows with the run's length")
 
 
 class BreakEvenReport(Frozen):

@@ -7,7 +7,13 @@ import numpy as np
 from simcore.errors import ScenarioError
 from simcore.matching import matching_records, measured_gammas
 from simcore.metrics.summary import Summary, mean_e2e_s, summarise
-from simcore.planner.break_even import NUM_BISECTIONS, NUM_GRID_RATES, BreakEven, find_break_even
+from simcore.planner.break_even import (
+    NUM_BISECTIONS,
+    NUM_GRID_RATES,
+    BreakEven,
+    LoadPoint,
+    find_break_even,
+)
 from simcore.planner.decision import caveats, decide
 from simcore.planner.document import (
     BreakEvenReport,
@@ -78,7 +84,7 @@ def make_plan(
         break_even=_edge_report(best, edge),
         candidates=candidates,
         not_measured=not_measured,
-        caveats=caveats(stored, scenario, candidates, best),
+        caveats=caveats(stored, scenario, candidates, best, edge),
     )
 
 
@@ -114,7 +120,8 @@ def _gammas(
             NotMeasured(
                 proposer=proposer,
                 num_speculative_tokens=gamma,
-                reason=f"profile {stored.profile.name!r} measured γ = {list(known)} only",
+                reason=f"profile {stored.profile.name!r} holds γ = {list(known)} only for "
+                f"{', '.join(scenario.workload.domains) or 'every domain'}",
             )
             for gamma in wanted
             if gamma not in known
@@ -232,9 +239,17 @@ def _edge_report(best: Candidate, edge: BreakEven) -> BreakEvenReport:
         interval=edge.interval,
         reason=edge.reason,
         saturation_rate_per_s=edge.saturation_rate_per_s,
-        curve=tuple(
-            LoadSpeedup(rate_per_s=point.rate_per_s, speedup=point.speedup) for point in edge.points
-        ),
+        curve=tuple(_load_speedup(point, edge.saturation_rate_per_s) for point in edge.points),
+    )
+
+
+def _load_speedup(point: LoadPoint, saturation_rate_per_s: float) -> LoadSpeedup:
+    found = ratio_interval(np.exp(point.log_ratios))
+    return LoadSpeedup(
+        rate_per_s=point.rate_per_s,
+        speedup=found.value,
+        interval=(found.lower, found.upper),
+        is_beyond_saturation=point.rate_per_s > saturation_rate_per_s,
     )
 
 

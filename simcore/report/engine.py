@@ -86,7 +86,7 @@ def common_notes(choice: Choice) -> list[str]:
     if deployment.kv_cache_tokens is not None:
         notes.append(
             f"The plan gives a replica {deployment.kv_cache_tokens:,} tokens of KV cache; the "
-            "command leaves the KV cache to the engine's memory share."
+            "command leaves the KV cache to what the engine takes of the memory."
         )
     if choice.gamma > 0:
         notes.append(_edge_note(plan))

@@ -48,7 +48,7 @@ def survival_figure(survival: CycleSurvival) -> go.Figure:
     iid = [alpha**position for position in positions]
     iid_tokens = 1.0 + sum(iid)
     figure = new_figure(
-        f"Survival at γ = {survival.gamma}: measured {survival.mean_emitted_tokens:.2f}, "
+        f"Survival at γ = {survival.gamma}: by position {survival.mean_emitted_tokens:.2f}, "
         f"one α {iid_tokens:.2f} tokens a cycle",
         "draft position k",
         "survival s_k (share of cycles)",

@@ -24,6 +24,9 @@ def load_curve_csv(plan: Plan) -> str:
             "num_speculative_tokens": edge.num_speculative_tokens,
             "rate_per_s": point.rate_per_s,
             "speedup": point.speedup,
+            "speedup_lower": point.interval[0],
+            "speedup_upper": point.interval[1],
+            "is_beyond_saturation": int(point.is_beyond_saturation),
         }
         for point in edge.curve
     ]

@@ -134,7 +134,8 @@ def _latency_table(plan: Plan) -> Table:
     first = plan.candidates[0].summary
     source = (
         f"One run with the profile as measured (seed {first.origin.get('seed', NOTHING)}), "
-        f"{first.num_counted:,} requests after the warm-up; acceptance lengths include the bonus token."
+        f"{first.num_counted:,} requests after the warm-up; acceptance lengths include the bonus "
+        "token; goodput is counted over the span of the counted requests."
     )
     return Table("What users feel, and what it takes", header, rows, source)
 

@@ -1,5 +1,6 @@
 """Write a plan as a folder that can be handed on: it appears whole or not at all."""
 
+import json
 from pathlib import Path
 
 from simcore.errors import SpecplanError
@@ -49,13 +50,21 @@ def check_folder(folder: Path) -> None:
     if not folder.is_dir():
         raise SpecplanError(f"{folder} is a file; expected a new or empty folder")
     found = {path.name for path in folder.iterdir()}
-    if found and PLAN_FILE not in found:
+    if found and not _holds_plan(folder):
         raise SpecplanError(f"{folder} exists and holds no plan; choose an empty or new folder")
     if foreign := sorted(found - set(FILES)):
         raise SpecplanError(
             f"{folder} holds {', '.join(foreign)} beside an earlier plan, which replacing it "
             "would delete; move that away, or choose another folder"
         )
+
+
+def _holds_plan(folder: Path) -> bool:
+    try:
+        raw = json.loads((folder / PLAN_FILE).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(raw, dict) and {"decision", "break_even", "candidates"} <= set(raw)
 
 
 def render_files(plan: Plan) -> dict[str, str]:

@@ -12,7 +12,7 @@ from simcore.workload_kinds.recording import Recording
 MAX_STATES = 64
 SUM_TOLERANCE = 1e-9
 # Beyond these no service lives, and arithmetic would overflow.
-MIN_RATE_PER_S, MAX_RATE_PER_S = 1e-9, 1e9
+MIN_RATE_PER_S, MAX_RATE_PER_S = 1e-6, 1e6
 MIN_SPAN_S, MAX_SPAN_S = 1e-9, 1e12
 
 
@@ -20,7 +20,9 @@ class PoissonArrivals(Frozen):
     """Independent arrivals: exponential gaps of mean 1 / rate."""
 
     kind: Literal["poisson"] = "poisson"
-    rate_per_s: float = Field(gt=0.0, description="of the whole service")
+    rate_per_s: float = Field(
+        ge=MIN_RATE_PER_S, le=MAX_RATE_PER_S, description="of the whole service"
+    )
 
 
 class BatchArrivals(Frozen):

@@ -62,7 +62,9 @@ def test_drafts_ten_times_dearer_turn_the_decision_to_off(tmp_path):
 def test_drafts_that_are_never_accepted_never_pay(tmp_path):
     stored = make_profile(tmp_path / "zero", Recording(acceptance=0.0))
     plan = _plan(stored, num_replications=20)
-    assert plan.decision.verdict == "never_pays"
+    assert plan.decision.choice == "off"
+    assert plan.decision.verdict in {"never_pays", "slower"}
+    assert plan.speedup.interval[1] < 1.0
     for candidate in plan.candidates:
         assert candidate.summary.tokens.mean_acceptance_length == 1.0
 

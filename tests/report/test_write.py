@@ -108,7 +108,7 @@ def test_markdown_holds_every_candidate_and_missing_length(folder, plan):
     text = (folder / "report.md").read_text(encoding="utf-8")
     for each in plan.candidates[1:]:
         assert f"| {each.proposer}, γ = {each.num_speculative_tokens} |" in text
-    assert "measured γ = \\[3\\] only" in text
+    assert "holds γ = \\[1, 3, 5, 7\\] only for gsm8k" in text
     assert text.index("interval") < text.index("## Why")
 
 
