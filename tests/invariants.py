@@ -6,7 +6,7 @@ import numpy as np
 
 from simcore.serving.engine import run_until
 from simcore.serving.ledger import blocks_for
-from simcore.serving.scheduler import covered_tokens
+from simcore.serving.reservation import covered_tokens
 from simcore.serving.service import new_step_records
 from simcore.serving.simulation import SimulationResult
 from simcore.serving.state import (

@@ -16,7 +16,8 @@ from simcore.acceptance.trace import TraceSet
 from simcore.matching import load_traces, matching_records
 from simcore.profile.store import StoredProfile
 from simcore.scenario import Scenario
-from simcore.serving.simulation import SimulationResult, Variation, simulate
+from simcore.serving.setup import Variation
+from simcore.serving.simulation import SimulationResult, simulate
 from simcore.workload.sampling import bootstrap_pools
 
 CONFIDENCE = 0.95

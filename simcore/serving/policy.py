@@ -2,7 +2,7 @@
 
 A policy sees what a scheduler could see: batch size, free blocks, past acceptance, the cost law.
 It decides when a step begins; every change is logged with its time and reason. Only the oracle
-sees the cycles that are about to run (scheduler.plan_drafts).
+sees the cycles that are about to run (reservation.plan_drafts).
 """
 
 import numpy as np

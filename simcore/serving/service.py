@@ -14,17 +14,11 @@ import numpy as np
 import simpy
 
 from simcore.records import Records
+from simcore.serving.begin import begin, has_work
 from simcore.serving.caller_policy import CallerPolicy, ask_policy
-from simcore.serving.engine import (
-    RECORDS_FULL,
-    arrive,
-    begin,
-    commit,
-    give_up,
-    has_work,
-    records_full,
-    run_until,
-)
+from simcore.serving.clients import arrive, give_up
+from simcore.serving.commit import commit
+from simcore.serving.engine import RECORDS_FULL, records_full, run_until
 from simcore.serving.state import STEP_DTYPE, State
 
 STEPS_PER_CHUNK = 200_000

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from simcore import simulate, summarise
 from simcore.engines import RULES
 from simcore.errors import ScenarioError
-from simcore.serving.simulation import new_state
+from simcore.serving.setup import new_state
 from tests.factories import make_scenario
 from tests.invariants import check_result, check_while_running
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from simcore import simulate
 from simcore.scenario import Scenario
 from simcore.serving import service
-from simcore.serving.simulation import new_state
+from simcore.serving.setup import new_state
 from tests.factories import make_scenario
 from tests.invariants import check_result, check_while_running
 

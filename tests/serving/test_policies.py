@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from simcore import PolicyView, simulate, summarise
 from simcore.errors import ScenarioError
-from simcore.serving.simulation import new_state
+from simcore.serving.setup import new_state
 from tests.factories import Recording, make_profile, make_scenario
 from tests.invariants import check_result, check_while_running
 

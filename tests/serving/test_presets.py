@@ -9,7 +9,7 @@ from simcore import simulate, summarise
 from simcore.engines import RULES, sglang_step_slots
 from simcore.errors import InfeasibleError
 from simcore.serving.engine import run_until
-from simcore.serving.simulation import new_state
+from simcore.serving.setup import new_state
 from simcore.serving.state import DECODING
 from tests.factories import make_scenario
 from tests.invariants import check_result, check_while_running

@@ -9,7 +9,7 @@ import numpy as np
 from simcore.cost.law import CostLaw, LinearLaw, TargetLaw
 from simcore.profile.store import StoredProfile
 from simcore.serving.service import Service
-from simcore.serving.simulation import new_state
+from simcore.serving.setup import new_state
 from tests.factories import make_scenario
 
 SEEDS = range(24)

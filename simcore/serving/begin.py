@@ -1,0 +1,124 @@
+"""The begin of a step: schedule, reserve, propose, and say how long it will take."""
+
+from simcore.compiled import compiled
+from simcore.cost.price import price_step
+from simcore.cost.regime import graph_of
+from simcore.cost.shape import StepShape
+from simcore.serving.cycle import draw
+from simcore.serving.policy import choose_draft_length
+from simcore.serving.policy_tables import FIXED
+from simcore.serving.reservation import candidates
+from simcore.serving.scheduler import schedule
+from simcore.serving.state import PREFILLING, State
+
+
+@compiled
+def has_work(state: State, index: int) -> bool:
+    """Whether an idle replica could begin a step."""
+    replica = state.replicas[index]
+    return bool(replica.num_running > 0 or replica.num_waiting > 0)
+
+
+@compiled
+def begin(state: State, index: int, now_s: float) -> None:
+    """Begin a step: afterwards the replica is busy until step_end_s, or idle if nothing ran."""
+    replica = state.replicas[index]
+    if state.policy.rule.kind != FIXED:
+        choose_draft_length(state, index, now_s)
+    preempted = schedule(state, index, now_s)
+    if replica.num_running == 0:
+        return
+    step = state.steps[state.cursor.num_steps]
+    replica.step_row = state.cursor.num_steps
+    state.cursor.num_steps += 1
+    step.replica = index
+    step.begin_s = now_s
+    step.num_running = replica.num_running
+    step.num_waiting = replica.num_waiting
+    step.used_blocks = replica.total_blocks - replica.free_blocks
+    step.num_preemptions = preempted
+    shape = _propose(state, index)
+    replica.last_scheduled = int(shape.num_requests)
+    _price(state, index, shape)
+    replica.is_busy = 1
+    replica.step_end_s = step.end_s
+
+
+@compiled
+def _propose(state: State, index: int) -> StepShape:
+    """Draw every decoding request's cycle and add up what the step holds."""
+    step = state.steps[state.replicas[index].step_row]
+    num_requests, num_decoding, gamma, proposed = 0, 0, 0, 0
+    query, prefill, planned, plain_context, verify_context, longest = 0, 0, 0, 0, 0, 0
+    pairs, widest = 0.0, 0
+    lagging = 0
+    for position in range(state.replicas[index].num_running):
+        request = state.running[index, position]
+        row = state.requests[request]
+        if row.step_tokens == 0:
+            continue
+        num_requests += 1
+        longest = max(longest, row.committed_tokens)
+        if row.state == PREFILLING:
+            prefill += row.step_tokens
+            pairs += row.step_tokens * (row.committed_tokens + 0.5 * row.step_tokens)
+            verify_context += row.committed_tokens
+            continue
+        num_decoding += 1
+        draw(state, int(request))
+        row.step_tokens = 1 + row.step_proposed
+        gamma = max(gamma, row.step_gamma)
+        planned += candidates(state, int(row.step_gamma))
+        proposed += row.step_proposed
+        padded = state.limits.pads_drafts and row.step_gamma > 0
+        widest = max(widest, row.step_tokens)
+        query += 1 + candidates(state, int(row.step_gamma)) if padded else row.step_tokens
+        lagging += row.draft_lag_tokens if row.step_gamma > 0 else 0
+        if row.step_proposed == 0:
+            plain_context += row.committed_tokens
+        else:
+            verify_context += row.committed_tokens
+            pairs += row.step_tokens * (row.committed_tokens + 0.5 * row.step_tokens)
+    step.num_decoding = num_decoding
+    step.gamma = gamma
+    step.query_tokens = query
+    step.prefill_tokens = prefill
+    step.planned_tokens = planned
+    step.proposed_tokens = proposed
+    step.accepted_tokens = 0
+    step.emitted_tokens = 0
+    step.context_tokens = plain_context + verify_context
+    law = state.law
+    step.is_extrapolated = int(
+        num_requests > law.rate.max_batch_size
+        or longest > law.rate.max_context_tokens
+        or query + prefill > law.rate.max_step_tokens
+        or widest > law.rate.max_query_tokens
+    )
+    return StepShape(
+        float(num_requests),
+        float(num_decoding),
+        float(gamma),
+        float(proposed),
+        float(query + prefill),
+        float(plain_context),
+        float(verify_context),
+        float(prefill),
+        float(lagging),
+        pairs,
+    )
+
+
+@compiled
+def _price(state: State, index: int, shape: StepShape) -> None:
+    step = state.steps[state.replicas[index].step_row]
+    computed_tokens, _ = graph_of(state.law.regimes, shape)
+    step.padded_tokens = int(computed_tokens - shape.query_tokens)
+    if computed_tokens > state.law.rate.max_step_tokens:
+        step.is_extrapolated = 1
+    propose_s, target_s, reconcile_s, overhead_s = price_step(state.law, shape)
+    step.propose_s = propose_s
+    step.target_s = target_s
+    step.reconcile_s = reconcile_s
+    step.overhead_s = overhead_s
+    step.end_s = step.begin_s + propose_s + target_s + reconcile_s + overhead_s
