@@ -32,10 +32,6 @@ from simcore.serving.state import (
 from simcore.workload.lengths import declared_max_tokens
 from simcore.workload.sampling import IntArray, RequestBatch, sample_requests
 
-if TYPE_CHECKING:
-    pass
-
-
 CHANGES_PER_CHUNK = 1000
 NO_LIMIT = 1 << 40
 PLAIN_STREAM = 5  # of the seed; the workload's own streams are SeedSequence children
