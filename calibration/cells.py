@@ -31,6 +31,7 @@ class Continuation:
 
     text_ids: torch.Tensor  # [B, S + γ_max]
     name: str = "continuation"
+    own_model: None = None
 
     def proposes_point_mass(self, sampling: Sampling) -> bool:
         """Always: the text is fixed."""
@@ -111,28 +112,38 @@ class StepBench:
 
 
 class PrefillBench:
-    """One prefill shape: a chunk of prompt tokens read after what the cache already holds."""
+    """One prefill shape of the target, or of a proposer's own model (`proposer` names it).
 
-    def __init__(self, target: LanguageModel, text_ids: torch.Tensor, shape: PrefillShape) -> None:
-        self._target, self._shape = target, shape
-        self._cache = target.new_cache()
+    A chunk of prompt tokens is read after what the cache already holds.
+    """
+
+    def __init__(
+        self,
+        model: LanguageModel,
+        text_ids: torch.Tensor,
+        shape: PrefillShape,
+        proposer: str | None = None,
+    ) -> None:
+        self._model, self._shape, self._proposer = model, shape, proposer
+        self._cache = model.new_cache()
         if shape.context_tokens:
-            target.forward(text_ids[:, : shape.context_tokens], self._cache, keep_tokens=1)
+            model.forward(text_ids[:, : shape.context_tokens], self._cache, keep_tokens=1)
         end = shape.context_tokens + shape.chunk_tokens
         self._chunk_ids = text_ids[:, shape.context_tokens : end]  # [B, chunk]
 
     def time_once(self) -> list[Timing]:
-        """One timing of the target's pass over the chunk."""
+        """One timing of the model's pass over the chunk."""
         shape = self._shape
-        watch = Stopwatch(self._target.device)
-        self._target.forward(self._chunk_ids, self._cache, keep_tokens=1)
-        watch.lap("target")
+        watch = Stopwatch(self._model.device)
+        self._model.forward(self._chunk_ids, self._cache, keep_tokens=1)
+        watch.lap("pass")
         if shape.context_tokens:
             crop_cache(self._cache, shape.context_tokens)
         else:
-            self._cache = self._target.new_cache()
-        cell = Cell("target", None, shape.batch_size, shape.chunk_tokens, shape.context_tokens, 0)
-        return [(cell, watch.stop()["target"])]
+            self._cache = self._model.new_cache()
+        phase = "target" if self._proposer is None else "propose"
+        size = (shape.batch_size, shape.chunk_tokens, shape.context_tokens)
+        return [(Cell(phase, self._proposer, *size, 0), watch.stop()["pass"])]
 
 
 Bench = StepBench | PrefillBench
@@ -156,9 +167,20 @@ def prepare_benches(
         width = shape.context_tokens + shape.chunk_tokens
         return PrefillBench(target, text_rows(text_ids, shape.batch_size, width), shape)
 
+    def draft_bench(proposer: Proposer, model: LanguageModel, shape: PrefillShape) -> Bench:
+        rows = text_rows(text_ids, shape.batch_size, shape.chunk_tokens)
+        return PrefillBench(model, rows, shape, proposer.name)
+
+    first_chunks = [shape for shape in grid.prefill_shapes() if shape.context_tokens == 0]
     return [
         *(partial(step_bench, shape) for shape in grid.shapes()),
         *(partial(prefill_bench, shape) for shape in grid.prefill_shapes()),
+        *(
+            partial(draft_bench, proposer, proposer.own_model, shape)
+            for proposer in fresh_proposers()
+            if proposer.own_model is not None
+            for shape in first_chunks
+        ),
     ]
 
 

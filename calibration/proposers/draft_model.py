@@ -22,6 +22,11 @@ class DraftModelProposer:
         self.draft = draft
         self.cache: DynamicCache = draft.new_cache()
 
+    @property
+    def own_model(self) -> LanguageModel:
+        """The draft."""
+        return self.draft
+
     def proposes_point_mass(self, sampling: Sampling) -> bool:
         """Under temperature 0 the draft proposes its argmax; else it samples its own q."""
         return sampling.temperature == 0.0

@@ -33,6 +33,8 @@ class NgramProposer:
                 f"n-gram sizes {self.min_n}..{self.max_n}; expected 1 <= min_n <= max_n"
             )
 
+    own_model = None
+
     def proposes_point_mass(self, sampling: Sampling) -> bool:
         """Always: the lookup draws nothing."""
         del sampling

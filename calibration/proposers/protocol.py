@@ -5,6 +5,7 @@ from typing import Protocol
 
 import torch
 
+from calibration.models import LanguageModel
 from simcore.profile.schema import Sampling
 
 
@@ -36,6 +37,11 @@ class Proposer(Protocol):
     @property
     def name(self) -> str:
         """Key of the proposer in the profile."""
+        ...
+
+    @property
+    def own_model(self) -> LanguageModel | None:
+        """The model whose KV it keeps, which reads the prompt as well; None without one."""
         ...
 
     def proposes_point_mass(self, sampling: Sampling) -> bool:

@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.optimize import nnls
 
-from simcore.cost.law import CostDomain, CostLaw, FitError, LinearLaw, TargetLaw
+from simcore.cost.law import CostDomain, CostLaw, FitError, LinearLaw, ProposerRun, TargetLaw
 from simcore.errors import ProfileError
 
 NUM_FOLDS = 5
@@ -28,8 +28,13 @@ def fit_cost(samples: pd.DataFrame, proposers: Sequence[str]) -> CostLaw:
     errors: dict[str, FitError] = {}
     target, errors["target"] = fit_target(samples)
     propose: dict[str, LinearLaw] = {}
+    runs: dict[str, ProposerRun] = {}
     for name in proposers:
         rows = _rows(samples, "propose", name)
+        drafts = rows["num_speculative_tokens"] > 0
+        if not drafts.all():
+            runs[name] = ProposerRun(per_prefill_token_s=_prefill_rate_s(rows[~drafts]))
+            rows = rows[drafts]
         values, errors[f"propose.{name}"] = _fit(rows, _propose_features)
         propose[name] = LinearLaw(**dict(zip(PROPOSE_TERMS, values, strict=True)))
     reconcile, errors["reconcile"] = _fit(_rows(samples, "reconcile"), _reconcile_features)
@@ -37,6 +42,7 @@ def fit_cost(samples: pd.DataFrame, proposers: Sequence[str]) -> CostLaw:
     return CostLaw(
         target=target,
         propose=propose,
+        proposer_runs=runs,
         reconcile=LinearLaw(**dict(zip(RECONCILE_TERMS, reconcile, strict=True))),
         overhead_s=float(overhead.median()) if len(overhead) else 0.0,
         domain=_domain(_rows(samples, "target")),
@@ -50,6 +56,12 @@ def fit_target(samples: pd.DataFrame) -> tuple[TargetLaw, FitError]:
     knots = _knots(rows)
     coefficients, error = _fit(rows, lambda some: _target_features(some, knots))
     return _target_law(coefficients, knots), error
+
+
+def _prefill_rate_s(rows: pd.DataFrame) -> float:
+    """Seconds a prompt token of a proposer's own prefill: one rate, by relative least squares."""
+    tokens = (rows["batch_size"] * rows["num_query_tokens"]).to_numpy(dtype=float)
+    return float(_solve(tokens[:, None], rows["median_s"].to_numpy(dtype=float))[0])
 
 
 def _rows(samples: pd.DataFrame, phase: str, proposer: str | None = None) -> pd.DataFrame:

@@ -63,7 +63,12 @@ def test_every_cell_of_the_grid_was_timed_in_every_round(stored):
     shapes = len(GRID.shapes())
     assert (samples["phase"] == "target").sum() == shapes * 4 + len(GRID.prefill_shapes())
     assert (samples["phase"] == "reconcile").sum() == shapes * 4
-    assert (samples["phase"] == "propose").sum() == shapes * 3 * 2
+    proposals = samples[samples["phase"] == "propose"]
+    assert (proposals["num_speculative_tokens"] > 0).sum() == shapes * 3 * 2
+    first_chunks = [shape for shape in GRID.prefill_shapes() if shape.context_tokens == 0]
+    prefill = proposals[proposals["num_speculative_tokens"] == 0]
+    assert prefill["proposer"].tolist() == ["draft_model"] * len(first_chunks)
+    assert stored.profile.cost.proposer_runs["draft_model"].per_prefill_token_s > 0.0
     steps = samples[samples["phase"] != "overhead"]
     assert (steps["repeats"] == 2).all()
     assert (samples["p10_s"] <= samples["median_s"]).all()

@@ -95,6 +95,28 @@ def test_the_fit_finds_a_law_again_from_clean_samples():
     assert fitted.domain.max_step_tokens == 1024
 
 
+def test_a_proposers_own_prefill_becomes_one_rate_a_token():
+    samples = _samples(LAW, 0.0)
+    chunks = (16, 64, 256)
+    prefill = pd.DataFrame(
+        {
+            "phase": "propose",
+            "proposer": "draft_model",
+            "batch_size": 1,
+            "num_query_tokens": chunks,
+            "context_tokens": 0,
+            "num_speculative_tokens": 0,
+            "median_s": [chunk * 8e-5 for chunk in chunks],
+        }
+    )
+    with_prefill = fit_cost(pd.concat([samples, prefill]), ("ngram", "draft_model"))
+    without = fit_cost(samples, ("ngram", "draft_model"))
+    run = with_prefill.proposer_runs["draft_model"]
+    assert run.per_prefill_token_s == pytest.approx(8e-5)
+    assert with_prefill.propose == without.propose
+    assert without.proposer_runs == {}
+
+
 def test_the_held_out_error_is_about_the_noise_of_the_samples():
     fitted = fit_cost(_samples(LAW, 0.05), ("ngram", "draft_model"))
     # The median of |N(0, 5 %)| is 3.4 %; the fit adds a little.
