@@ -120,6 +120,7 @@ def _column(summary: Summary) -> dict[str, str]:
         "First token, TTFT: p95": seconds(summary.ttft.p95_s),
         "Time per token, TPOT: p50": seconds(summary.tpot.p50_s),
         "Time per token, TPOT: p95": seconds(summary.tpot.p95_s),
+        "Whole request, E2E: mean": seconds(summary.e2e.mean_s),
         "Whole request, E2E: p50": seconds(summary.e2e.p50_s),
         "Whole request, E2E: p95": seconds(summary.e2e.p95_s),
         "Throughput": f"{summary.request_rate_per_s:#.3g} requests/s",

@@ -217,6 +217,7 @@ def test_recorded_lengths_are_simulated_and_planned(recorded_page, recorded_prof
     summary = summarise(simulate(scenario, stored=recorded_profile))
     shown = recorded_page.table[0].value.iloc[:, 1]
     assert shown["Whole request, E2E: p50"] == seconds(summary.e2e.p50_s)
+    assert shown["Whole request, E2E: mean"] == seconds(summary.e2e.mean_s)
     assert "acceptance model trace" in _captions(recorded_page)
     recorded_page.checkbox(key="decide.every_proposer").set_value(True)
     recorded_page.number_input(key="decide.replications").set_value(2)
