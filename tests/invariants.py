@@ -4,10 +4,11 @@ import math
 
 import numpy as np
 
+from simcore import Scenario, StoredProfile, simulate
 from simcore.serving.engine import run_until
 from simcore.serving.ledger import blocks_for
 from simcore.serving.reservation import covered_tokens
-from simcore.serving.service import new_step_records
+from simcore.serving.setup import new_state
 from simcore.serving.simulation import SimulationResult
 from simcore.serving.state import (
     CANCELLED,
@@ -43,6 +44,16 @@ def check_result(result: SimulationResult) -> None:
     _tokens_balance(requests, steps)
     _drafts_are_nested(requests, steps)
     _no_replica_idles_with_work(requests, steps)
+
+
+def check_every_mode(scenario: Scenario, stored: StoredProfile) -> None:
+    """The laws after a run and after every event; both modes of execution give one result."""
+    bulk = simulate(scenario, stored=stored)
+    check_result(bulk)
+    stepwise = simulate(scenario, stored=stored, stepwise=True)
+    for name in ("request_records", "step_records", "change_records", "gap_counts"):
+        assert np.array_equal(getattr(bulk, name), getattr(stepwise, name))
+    check_while_running(new_state(scenario, stored).state)
 
 
 def _every_request_ends_in_one_bucket(requests):  # law 1
@@ -160,8 +171,3 @@ def _holds_what_it_may(state: State, request: int, in_step: bool) -> None:  # la
             most = max(least, int(row["committed_tokens"]))
         assert blocks_for(least, limits.block_size) <= held
         assert held <= blocks_for(most, limits.block_size)
-
-
-def fresh_step_records(num_replicas: int):
-    """Step records for `check_while_running`."""
-    return new_step_records(num_replicas)

@@ -55,16 +55,20 @@ class Replication:
     def scenario(self, base: Scenario, proposer: str | None, gamma: int) -> Scenario:
         """The candidate's scenario under this replication's seed."""
         seed = int(np.random.SeedSequence([self.seed, self.index]).generate_state(1)[0])
-        return base.with_(
-            **{
-                "seed": seed,
-                "speculation.proposer": proposer,
-                "speculation.num_speculative_tokens": gamma,
-                # A plan compares fixed draft lengths; its caveats say what it left out.
-                "speculation.policy": {"kind": "fixed"},
-                "speculation.tree": None,
-            }
-        )
+        return _at_fixed_length(base, seed, proposer, gamma)
+
+
+def _at_fixed_length(base: Scenario, seed: int, proposer: str | None, gamma: int) -> Scenario:
+    """The scenario with one draft length; a plan's caveats say what policy or tree it left out."""
+    return base.with_(
+        **{
+            "seed": seed,
+            "speculation.proposer": proposer,
+            "speculation.num_speculative_tokens": gamma,
+            "speculation.policy": {"kind": "fixed"},
+            "speculation.tree": None,
+        }
+    )
 
 
 def _cost_spread(stored: StoredProfile) -> float:
@@ -105,22 +109,22 @@ class Runner:
 
     def run_as_measured(self, proposer: str, gamma: int) -> SimulationResult:
         """One candidate under the scenario's own seed, with the profile taken at its word."""
-        traces = self.traces(proposer)
-        as_measured = Replication(self.scenario.seed, 0)
-        asked = as_measured.scenario(self.scenario, proposer, gamma)
-        return simulate(asked.with_(seed=self.scenario.seed), stored=self.stored, traces=traces)
+        asked = _at_fixed_length(self.scenario, self.scenario.seed, proposer, gamma)
+        return self._simulate(asked, proposer, None)
 
     def run(
         self, replication: Replication, proposer: str, gamma: int, scenario: Scenario | None = None
     ) -> SimulationResult:
         """One candidate under one replication; γ = 0 is off, on this proposer's recordings."""
+        variation = replication.variation(self.stored, self.traces(proposer), gamma)
+        asked = replication.scenario(scenario or self.scenario, proposer, gamma)
+        return self._simulate(asked, proposer, variation)
+
+    def _simulate(
+        self, scenario: Scenario, proposer: str, variation: Variation | None
+    ) -> SimulationResult:
         traces = self.traces(proposer)
-        result = simulate(
-            replication.scenario(scenario or self.scenario, proposer, gamma),
-            stored=self.stored,
-            traces=traces,
-            variation=replication.variation(self.stored, traces, gamma),
-        )
+        result = simulate(scenario, stored=self.stored, traces=traces, variation=variation)
         if self._on_run is not None:
             self._on_run()
         return result

@@ -86,7 +86,7 @@ def new_state(
     batch = sample_requests(
         scenario.workload, model.domain_names, model.traces, scenario.seed, pools=variation.pools
     )
-    policy = policy_tables(scenario.speculation, *_expectations(model, gamma))
+    policy = policy_tables(scenario.speculation, *_expectations(scenario, model))
     window_steps = int(policy.rule.window_steps)
     state = State(
         requests=_request_records(batch, scenario),
@@ -187,10 +187,16 @@ def _check_policy(scenario: Scenario, model: AcceptanceModel) -> None:
 
 
 def _expectations(
-    model: AcceptanceModel, longest: int
+    scenario: Scenario, model: AcceptanceModel
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """E[Y] and proposed drafts a cycle by draft length 0 .. longest, pooled over the domains."""
+    """E[Y] and proposed drafts a cycle by draft length 0 .. longest, pooled over the domains.
+
+    Only the goodput policy expects anything; for the others the recordings are not walked.
+    """
+    longest = scenario.speculation.num_speculative_tokens
     tokens, drafts = np.ones(longest + 1), np.zeros(longest + 1)
+    if scenario.speculation.policy.kind != "goodput":
+        return tokens, drafts
     for gamma in range(1, longest + 1):
         if model.traces is not None:
             cycles = walk(model.traces, gamma)

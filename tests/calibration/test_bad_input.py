@@ -7,14 +7,14 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install .[calibration]")
 
-from typer.testing import CliRunner  # noqa: E402
+from typer.testing import CliRunner
 
-from calibration.cli import app  # noqa: E402
-from calibration.distill import DistillSettings, distilled_draft  # noqa: E402
-from calibration.errors import CalibrationError  # noqa: E402
-from calibration.models import check_same_tokenizer, load_model  # noqa: E402
-from calibration.tiny import EOS, VOCAB_SIZE, random_model, train_tokenizer  # noqa: E402
-from calibration.weights import find_weights  # noqa: E402
+from calibration.cli import app
+from calibration.distill import DistillSettings, distilled_draft
+from calibration.errors import CalibrationError
+from calibration.models import check_same_tokenizer, load_model
+from calibration.tiny import EOS, VOCAB_SIZE, random_model, train_tokenizer
+from calibration.weights import find_weights
 
 pytestmark = pytest.mark.torch
 

@@ -9,12 +9,12 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install .[calibration]")
 
-from calibration.decode import decode  # noqa: E402
-from calibration.models import load_model  # noqa: E402
-from calibration.promptset import encode_prompts, read_prompts  # noqa: E402
-from calibration.proposers.ngram import NgramProposer  # noqa: E402
-from simcore.profile.schema import Sampling  # noqa: E402
-from simcore.profile.store import load_profile  # noqa: E402
+from calibration.decode import decode
+from calibration.models import load_model
+from calibration.promptset import encode_prompts, read_prompts
+from calibration.proposers.ngram import NgramProposer
+from simcore.profile.schema import Sampling
+from simcore.profile.store import load_profile
 
 pytestmark = [
     pytest.mark.torch,

@@ -4,13 +4,13 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install .[calibration]")
 
-from calibration.distill import (  # noqa: E402
+from calibration.distill import (
     DistillSettings,
     distilled_draft,
     self_generated_text,
     train_draft,
 )
-from calibration.models import check_same_tokenizer, load_model  # noqa: E402
+from calibration.models import check_same_tokenizer, load_model
 
 pytestmark = pytest.mark.torch
 SETTINGS = DistillSettings(

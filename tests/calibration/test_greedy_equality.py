@@ -4,11 +4,11 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install .[calibration]")
 
-from calibration.decode import Decoded, decode  # noqa: E402
-from calibration.models import LanguageModel  # noqa: E402
-from calibration.proposers.draft_model import DraftModelProposer  # noqa: E402
-from calibration.proposers.ngram import NgramProposer  # noqa: E402
-from simcore.profile.schema import Sampling  # noqa: E402
+from calibration.decode import Decoded, decode
+from calibration.models import LanguageModel
+from calibration.proposers.draft_model import DraftModelProposer
+from calibration.proposers.ngram import NgramProposer
+from simcore.profile.schema import Sampling
 
 pytestmark = pytest.mark.torch
 GREEDY = Sampling()

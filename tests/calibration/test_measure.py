@@ -10,13 +10,13 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install .[calibration]")
 
-from typer.testing import CliRunner  # noqa: E402
+from typer.testing import CliRunner
 
-from calibration.cli import app  # noqa: E402
-from calibration.grid import Grid  # noqa: E402
-from calibration.measure import measure  # noqa: E402
-from calibration.settings import MeasureSettings  # noqa: E402
-from simcore.profile.store import load_profile  # noqa: E402
+from calibration.cli import app
+from calibration.grid import Grid
+from calibration.measure import measure
+from calibration.settings import MeasureSettings
+from simcore.profile.store import load_profile
 
 pytestmark = pytest.mark.torch
 GRID = Grid(batches=(1, 2), contexts=(8, 24), gammas=(0, 1, 2, 4), prefill_chunks=(16, 32))

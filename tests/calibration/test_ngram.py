@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install .[calibration]")
 
-from calibration.errors import CalibrationError  # noqa: E402
-from calibration.proposers.ngram import NgramProposer, lookup  # noqa: E402
-from simcore.profile.schema import Sampling  # noqa: E402
+from calibration.errors import CalibrationError
+from calibration.proposers.ngram import NgramProposer, lookup
+from simcore.profile.schema import Sampling
 
 pytestmark = pytest.mark.torch
 TEXTS = st.lists(st.integers(0, 3), min_size=1, max_size=24)

@@ -8,14 +8,14 @@ from scipy.stats import chisquare
 
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install .[calibration]")
 
-from calibration.decode import decode  # noqa: E402
-from calibration.models import LanguageModel  # noqa: E402
-from calibration.proposers.draft_model import DraftModelProposer  # noqa: E402
-from calibration.proposers.ngram import NgramProposer  # noqa: E402
-from calibration.sampling import draw, token_probabilities  # noqa: E402
-from calibration.tiny import random_model  # noqa: E402
-from calibration.verify import verify_sampled  # noqa: E402
-from simcore.profile.schema import Sampling  # noqa: E402
+from calibration.decode import decode
+from calibration.models import LanguageModel
+from calibration.proposers.draft_model import DraftModelProposer
+from calibration.proposers.ngram import NgramProposer
+from calibration.sampling import draw, token_probabilities
+from calibration.tiny import random_model
+from calibration.verify import verify_sampled
+from simcore.profile.schema import Sampling
 
 pytestmark = pytest.mark.torch
 NUM_DRAWS = 6000

@@ -4,8 +4,8 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install .[calibration]")
 
-from calibration.sampling import draw, token_probabilities  # noqa: E402
-from simcore.profile.schema import Sampling  # noqa: E402
+from calibration.sampling import draw, token_probabilities
+from simcore.profile.schema import Sampling
 
 pytestmark = pytest.mark.torch
 LOGITS = torch.tensor([0.5, 0.3, 0.15, 0.05], dtype=torch.float64).log()

@@ -5,17 +5,17 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install .[calibration]")
 
-from calibration.decode import decode  # noqa: E402
-from calibration.proposers.draft_model import DraftModelProposer  # noqa: E402
-from calibration.proposers.ngram import NgramProposer  # noqa: E402
-from calibration.traces import (  # noqa: E402
+from calibration.decode import decode
+from calibration.proposers.draft_model import DraftModelProposer
+from calibration.proposers.ngram import NgramProposer
+from calibration.traces import (
     RANK_ABSENT,
     draft_trace,
     ngram_trace,
     round_significant,
     walk_emitted_tokens,
 )
-from simcore.profile.schema import Sampling  # noqa: E402
+from simcore.profile.schema import Sampling
 
 pytestmark = pytest.mark.torch
 GREEDY, SAMPLED = Sampling(), Sampling(temperature=1.0)

@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 from simcore import simulate, summarise
 from simcore.engines import RULES
 from simcore.errors import ScenarioError
-from simcore.serving.setup import new_state
 from tests.factories import make_scenario
-from tests.invariants import check_result, check_while_running
+from tests.invariants import check_every_mode, check_result
 
 BUSY = {
     "workload.arrivals": {"kind": "poisson", "rate_per_s": 20.0},
@@ -124,9 +123,4 @@ def test_every_law_holds_whoever_gives_up(recorded_profile, seed, **values):
             "seed": seed,
         },
     )
-    bulk = simulate(scenario, stored=recorded_profile)
-    check_result(bulk)
-    stepwise = simulate(scenario, stored=recorded_profile, stepwise=True)
-    assert np.array_equal(bulk.request_records, stepwise.request_records)
-    assert np.array_equal(bulk.step_records, stepwise.step_records)
-    check_while_running(new_state(scenario, recorded_profile).state)
+    check_every_mode(scenario, recorded_profile)

@@ -2,16 +2,14 @@
 
 from itertools import pairwise
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from simcore import PolicyView, simulate, summarise
 from simcore.errors import ScenarioError
-from simcore.serving.setup import new_state
 from tests.factories import Recording, make_profile, make_scenario
-from tests.invariants import check_result, check_while_running
+from tests.invariants import check_every_mode, check_result
 
 FIXED_LENGTHS = {
     "kind": "lognormal",
@@ -238,10 +236,4 @@ def test_every_law_holds_under_every_policy(
             "seed": seed,
         },
     )
-    bulk = simulate(scenario, stored=recorded_profile)
-    check_result(bulk)
-    stepwise = simulate(scenario, stored=recorded_profile, stepwise=True)
-    assert np.array_equal(bulk.request_records, stepwise.request_records)
-    assert np.array_equal(bulk.step_records, stepwise.step_records)
-    assert np.array_equal(bulk.change_records, stepwise.change_records)
-    check_while_running(new_state(scenario, recorded_profile).state)
+    check_every_mode(scenario, recorded_profile)

@@ -12,7 +12,7 @@ from simcore.serving.engine import run_until
 from simcore.serving.setup import new_state
 from simcore.serving.state import DECODING
 from tests.factories import make_scenario
-from tests.invariants import check_result, check_while_running
+from tests.invariants import check_every_mode, check_result
 
 PRESETS = sorted(RULES)
 LENGTHS = {
@@ -271,9 +271,4 @@ def test_every_law_holds_under_every_preset(recorded_profile, preset, seed, **va
             "seed": seed,
         },
     )
-    bulk = simulate(scenario, stored=recorded_profile)
-    check_result(bulk)
-    stepwise = simulate(scenario, stored=recorded_profile, stepwise=True)
-    assert np.array_equal(bulk.request_records, stepwise.request_records)
-    assert np.array_equal(bulk.step_records, stepwise.step_records)
-    check_while_running(new_state(scenario, recorded_profile).state)
+    check_every_mode(scenario, recorded_profile)
