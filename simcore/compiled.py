@@ -14,6 +14,7 @@ from simcore.folders import cache_folder
 
 F = TypeVar("F", bound=Callable[..., object])
 NUM_CACHES_KEPT = 8
+COMPILED_PARTS = ("acceptance", "cost", "serving")  # the folders that hold compiled functions
 
 
 def compiled(function: F) -> F:
@@ -39,8 +40,9 @@ def _choose_cache() -> None:
     numba looks only at the file of the function that it loads; one that calls a changed function
     of another file would go on running the old code.
     """
-    digest = hashlib.sha256(numba.__version__.encode())
-    for path in sorted(Path(__file__).parent.rglob("*.py")):
+    digest = hashlib.sha256(numba.__version__.encode() + Path(__file__).read_bytes())
+    root = Path(__file__).parent
+    for path in sorted(path for part in COMPILED_PARTS for path in (root / part).rglob("*.py")):
         digest.update(path.read_bytes())
     folder = cache_folder() / "kernels" / digest.hexdigest()[:16]
     numba.config.CACHE_DIR = str(folder)
