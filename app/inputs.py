@@ -17,6 +17,7 @@ from simcore.profile.schema import Contract, Sampling, Source
 from simcore.profile.store import StoredProfile, bundled_profiles
 from simcore.scenario import Scenario, load_scenario
 from simcore.scenario_files import bundled_scenarios
+from simcore.workload_kinds import DomainShare
 
 DEFAULT_GAMMA = 3
 
@@ -145,14 +146,14 @@ def _choose_sampling(stored: StoredProfile, proposer: str) -> tuple[Contract, Sa
 
 def _choose_domains(
     stored: StoredProfile, base: Scenario, everywhere: Scenario
-) -> dict[str, float]:
-    """Domain -> weight; empty means every domain alike."""
+) -> dict[str, float | DomainShare]:
+    """Domain -> share; empty means every domain alike."""
     proposer = everywhere.speculation.proposer
     assert proposer is not None
     records = matching_records(stored, everywhere, proposer)
     domains = sorted({record.domain for record in records})
-    weights = base.workload.domains
-    kept = [domain for domain in domains if domain in weights]
+    shares = base.workload.domains
+    kept = [domain for domain in domains if domain in shares]
     chosen = st.multiselect(
         "Domains",
         domains,
@@ -161,7 +162,7 @@ def _choose_domains(
         help=words.DOMAINS,
         placeholder="all, alike",
     )
-    return {domain: weights.get(domain, 1.0) for domain in chosen}
+    return {domain: shares.get(domain, 1.0) for domain in chosen}
 
 
 def _choose_gamma(profile: str, proposer: str, gammas: tuple[int, ...]) -> int:

@@ -6,7 +6,7 @@ import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numba
 
@@ -18,19 +18,49 @@ COMPILED_PARTS = ("acceptance", "cost", "serving")  # the folders that hold comp
 
 
 def compiled(function: F) -> F:
-    """Compile on first call, into its callers; later processes load it from the disk cache.
+    """Compile into the compiled functions that call it; Python cannot.
 
     Compiled functions allocate nothing, so numba's reference counting is off. Both matter because
-    a State is passed down by value: a step costs a tenth of what it would with its arrays counted
-    and its fields copied at every call.
+    a step costs a tenth of what it would with its arrays counted and its fields copied at every
+    call. A way in from Python for each would take most of the time of compilation.
     """
-    result: F = numba.njit(cache=True, error_model="numpy", _nrt=False, forceinline=True)(function)
-    return result
+    return _inner(function, forceinline=True)
 
 
 def compiled_apart(function: F) -> F:
     """The same for what a step seldom calls: compiled once, not again into every caller."""
+    return _inner(function)
+
+
+def compiled_entry(function: F) -> F:
+    """What Python calls: compiled on first use; later processes load it from the disk cache."""
     result: F = numba.njit(cache=True, error_model="numpy", _nrt=False)(function)
+    return result
+
+
+def _inner(function: F, **options: bool) -> F:
+    dispatcher = numba.njit(
+        cache=True,
+        error_model="numpy",
+        _nrt=False,
+        no_cpython_wrapper=True,
+        no_cfunc_wrapper=True,
+        **options,
+    )(function)
+
+    def keep(result: Any) -> None:
+        """Remember a compiled version for its callers, but not for calls from Python."""
+        dispatcher.overloads[tuple(result.signature.args)] = result
+
+    def refuse(*arguments: object, **named: object) -> None:
+        raise TypeError(
+            f"{function.__name__} is compiled into its callers only; Python goes in by a function "
+            "marked compiled_entry"
+        )
+
+    dispatcher.add_overload = keep
+    dispatcher._compile_for_args = refuse
+    result: F = dispatcher
     return result
 
 

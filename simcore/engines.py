@@ -25,6 +25,8 @@ class EngineRules(Frozen):
     admits_whole_life: bool = False  # only what fits until its max_tokens; never preempts
     has_fixed_slots: bool = False  # every seat owns an equal share of the KV
     pads_drafts: bool = False  # drafts shorter than γ are paid as γ
+    has_own_draft_pool: bool = False  # draft KV has a manager and memory of its own
+    drops_last_hit: bool = False  # EAGLE recomputes the last block found in the prefix cache
 
 
 RULES: dict[Preset, EngineRules] = {
@@ -34,6 +36,7 @@ RULES: dict[Preset, EngineRules] = {
         version="main of 2026-08-17",
         reserves_lookahead=True,
         keeps_rejected_blocks=True,
+        drops_last_hit=True,
     ),
     "sglang": EngineRules(
         engine="SGLang",
@@ -48,6 +51,7 @@ RULES: dict[Preset, EngineRules] = {
         version="1.3/1.4-dev, GUARANTEED_NO_EVICT",
         admits_whole_life=True,
         pads_drafts=True,
+        has_own_draft_pool=True,
     ),
     "llama_cpp": EngineRules(engine="llama.cpp server", version="b10400", has_fixed_slots=True),
 }

@@ -6,21 +6,23 @@ from simcore.acceptance.model import (
     AcceptanceModel,
     positional_from_traces,
     positional_model,
+    stacked,
     trace_model,
     tree_model,
 )
 from simcore.acceptance.trace import TraceSet, trace_set_from_rows
 from simcore.acceptance.tree import DraftTree
 from simcore.errors import ScenarioError
-from simcore.profile.schema import AcceptanceRecord
+from simcore.profile.schema import AcceptanceRecord, Contract, Sampling
 from simcore.profile.store import StoredProfile
 from simcore.scenario import Scenario
+from simcore.speculation import DraftScheme
 
 
 def matching_records(
     stored: StoredProfile, scenario: Scenario, proposer: str
 ) -> tuple[AcceptanceRecord, ...]:
-    """The records of one proposer measured under the scenario's contract and sampling.
+    """The records of one proposer measured under the contract and sampling of their domain.
 
     Only the domains that the workload names, or all. Raises ScenarioError where there are none,
     unless the scenario allows a mismatch; then the records of the proposer under the first
@@ -33,18 +35,9 @@ def matching_records(
             f"{sorted(profile.proposers)}"
         )
     own = [record for record in profile.acceptance if record.proposer == proposer]
-    fitting = [
-        record
-        for record in own
-        if (record.contract, record.sampling) == (scenario.contract, scenario.sampling)
-    ]
+    fitting = [record for record in own if _measured_as(record) == _asked_for(scenario, record)]
     if not fitting and own and scenario.allow_mismatch:
-        first = own[0]
-        fitting = [
-            record
-            for record in own
-            if (record.contract, record.sampling) == (first.contract, first.sampling)
-        ]
+        fitting = [record for record in own if _measured_as(record) == _measured_as(own[0])]
     if not fitting:
         measured = sorted(
             {f"{r.contract.value} at temperature {r.sampling.temperature:g}" for r in own}
@@ -59,9 +52,22 @@ def matching_records(
     if unknown := wanted - domains:
         raise ScenarioError(
             f"workload domains {sorted(unknown)}: profile {profile.name!r} measured {proposer!r} "
-            f"under this contract and sampling on {sorted(domains)} only"
+            f"under their contract and sampling on {sorted(domains)} only"
         )
     return tuple(record for record in fitting if record.domain in wanted)
+
+
+def _measured_as(record: AcceptanceRecord) -> tuple[Contract, Sampling]:
+    return record.contract, record.sampling
+
+
+def _asked_for(scenario: Scenario, record: AcceptanceRecord) -> tuple[Contract, Sampling]:
+    """Contract and sampling of the record's domain; a domain may have its own."""
+    own = scenario.workload.share(record.domain).sampling
+    if own is None:
+        return scenario.contract, scenario.sampling
+    greedy = own.temperature == 0.0
+    return (Contract.GREEDY_EQUALITY if greedy else Contract.EXACT_SAMPLING), own
 
 
 def mismatches(stored: StoredProfile, scenario: Scenario) -> tuple[str, ...]:
@@ -73,9 +79,10 @@ def mismatches(stored: StoredProfile, scenario: Scenario) -> tuple[str, ...]:
     proposer = scenario.speculation.proposer
     if proposer is not None:
         record = matching_records(stored, scenario, proposer)[0]
-        if (record.contract, record.sampling) != (scenario.contract, scenario.sampling):
+        asked = _asked_for(scenario, record)
+        if _measured_as(record) != asked:
             found.append(
-                f"scenario {scenario.contract.value} {scenario.sampling.model_dump()}, measured "
+                f"scenario {asked[0].value} {asked[1].model_dump()}, measured "
                 f"{record.contract.value} {record.sampling.model_dump()}"
             )
     if found and not scenario.allow_mismatch:
@@ -110,38 +117,58 @@ def acceptance_model(
     *,
     traces: TraceSet | None = None,
 ) -> AcceptanceModel:
-    """The model of `scenario.speculation.acceptance` for one proposer and γ (0: off).
+    """The model of `scenario.speculation` for one proposer and γ (0: off), every draft scheme.
 
     Raises ScenarioError where the profile did not measure this γ. `traces` avoids reading them
     again.
     """
-    records = matching_records(stored, scenario, proposer)
+    if gamma == 0:
+        return _scheme_model(stored, scenario, DraftScheme(proposer, 0), traces)
+    first, *others = scenario.speculation.schemes()
+    own = _scheme_model(stored, scenario, DraftScheme(proposer, gamma, first.tree), traces)
+    return stacked(
+        [
+            own,
+            *(
+                _scheme_model(stored, scenario, s, traces if s.proposer == proposer else None)
+                for s in others
+            ),
+        ]
+    )
+
+
+def _scheme_model(
+    stored: StoredProfile, scenario: Scenario, scheme: DraftScheme, traces: TraceSet | None
+) -> AcceptanceModel:
+    """The model of one proposer with one topology."""
+    records = matching_records(stored, scenario, scheme.proposer)
     gammas = measured_gammas(records)
-    if gamma > 0 and gamma not in gammas:
+    if scheme.depth > 0 and scheme.depth not in gammas:
         raise ScenarioError(
-            f"num_speculative_tokens {gamma}: profile {stored.profile.name!r} measured "
-            f"{proposer!r} at {list(gammas)} only; acceptance beyond that is not extrapolated"
+            f"num_speculative_tokens {scheme.depth}: profile {stored.profile.name!r} measured "
+            f"{scheme.proposer!r} at {list(gammas)} only; acceptance beyond that is not "
+            "extrapolated"
         )
     traces = load_traces(stored, records) if traces is None else traces
     wanted = scenario.speculation.acceptance
-    if scenario.speculation.tree is not None and gamma > 0 and wanted == "positional":
+    if scheme.tree is not None and wanted == "positional":
         raise ScenarioError("a draft tree is replayed by ranks; use acceptance 'trace' or 'auto'")
     if wanted == "trace" and traces is None:
         raise ScenarioError(
             f"acceptance 'trace': profile {stored.profile.name!r} holds survival figures for "
-            f"{proposer!r}, no traces; use 'positional' or 'auto'"
+            f"{scheme.proposer!r}, no traces; use 'positional' or 'auto'"
         )
     if traces is not None:
-        if scenario.speculation.tree is not None and gamma > 0:
-            return tree_model(traces, DraftTree(scenario.speculation.tree))
-        replayed = wanted in ("auto", "trace") or gamma == 0
-        return trace_model(traces) if replayed else positional_from_traces(traces, gamma)
-    if scenario.speculation.tree is not None and gamma > 0:
+        if scheme.tree is not None:
+            return tree_model(traces, DraftTree(scheme.tree))
+        replayed = wanted in ("auto", "trace") or scheme.depth == 0
+        return trace_model(traces) if replayed else positional_from_traces(traces, scheme.depth)
+    if scheme.tree is not None:
         raise ScenarioError(
             f"a draft tree needs the ranks of recorded tokens; profile {stored.profile.name!r} "
-            f"holds survival figures for {proposer!r}"
+            f"holds survival figures for {scheme.proposer!r}"
         )
-    used = gamma or gammas[0]
+    used = scheme.depth or gammas[0]
     return positional_model(
         {r.domain: np.array(r.conditional_acceptance[used]) for r in records},
         {r.domain: r.match_probability for r in records},

@@ -4,6 +4,7 @@ Read from YAML (`load_scenario`) or built in Python; every field has its unit in
 definition in docs/glossary.md. The profile that it names supplies the measured numbers.
 """
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -45,6 +46,39 @@ DATA_PATHS = ("arrivals.path", "lengths.path", "lengths.file.path")  # of the wo
 # --- deployment: what serves -------------------------------------------------------------------
 
 
+class Outage(Frozen):
+    """A replica fails, and is back some time later."""
+
+    replica: int = Field(ge=0)
+    at_s: float = Field(ge=0.0)
+    for_s: float = Field(gt=0.0, description="until it serves again, start-up included")
+
+
+class Failures(Frozen):
+    """Replicas that fail, also in the middle of a step: their KV is lost."""
+
+    outages: tuple[Outage, ...] = ()
+    mean_time_between_s: float | None = Field(
+        None, gt=0.0, description="of one replica, exponential; null: only the outages listed"
+    )
+    mean_repair_s: float = Field(120.0, gt=0.0, description="exponential, start-up included")
+    requests: Literal["retry", "fail"] = Field(
+        "retry", description="lost requests are sent to another replica, or fail"
+    )
+
+    @model_validator(mode="after")
+    def _check_outages(self) -> Self:
+        if self.outages and self.mean_time_between_s is not None:
+            raise ValueError("outages and mean_time_between_s exclude each other; give one")
+        for replica in {outage.replica for outage in self.outages}:
+            own = sorted((o for o in self.outages if o.replica == replica), key=lambda o: o.at_s)
+            if not all(a.at_s + a.for_s < b.at_s for a, b in pairwise(own)):
+                raise ValueError(
+                    f"outages of replica {replica} overlap or touch; expected one after the other"
+                )
+        return self
+
+
 class Deployment(Frozen):
     """Replicas of one engine and their limits; names are vLLM's."""
 
@@ -57,9 +91,41 @@ class Deployment(Frozen):
     kv_cache_tokens: int | None = Field(
         None, ge=1, description="KV room of one replica; default: what memory leaves"
     )
-    routing: Literal["round_robin", "least_outstanding"] = Field(
-        "round_robin", description="in turn, or to the replica with the fewest tokens on its hands"
+    routing: Literal["round_robin", "least_outstanding", "session_affinity"] = Field(
+        "round_robin",
+        description="in turn; to the replica with the fewest tokens on its hands; to the one of "
+        "the session's turn before",
     )
+    scheduling: Literal["fcfs", "priority"] = Field(
+        "fcfs", description="first come first served, or by the priority of the domain first"
+    )
+    prefix_caching: bool = Field(
+        True, description="blocks of shared prefixes are kept and found again"
+    )
+    watermark: float = Field(
+        0.0, ge=0.0, lt=1.0, description="share of the blocks that admission leaves free"
+    )
+    draft_pool: Literal["auto", "shared", "own"] = Field(
+        "auto", description="draft KV in the target's blocks, or in a pool of its own; auto: preset"
+    )
+    draft_block_size: int | None = Field(
+        None, ge=1, description="of a draft pool of its own; null: block_size"
+    )
+    draft_kv_fraction: float | None = Field(
+        None, gt=0.0, lt=1.0, description="of the KV memory; null: both pools hold as many tokens"
+    )
+    failures: Failures = Failures()
+
+    @model_validator(mode="after")
+    def _check_replicas(self) -> Self:
+        unknown = [o.replica for o in self.failures.outages if o.replica >= self.replicas]
+        if unknown:
+            raise ValueError(
+                f"outages name replicas {sorted(set(unknown))}; there are {self.replicas}, counted "
+                "from 0"
+            )
+        return self
+
     max_queue: int | None = Field(
         None, ge=0, description="waiting requests of one replica; beyond, arrivals are rejected"
     )

@@ -3,7 +3,7 @@
 Policies are those of the engines (docs/policies.md); each names the engine whose rule it is.
 """
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal, NamedTuple, Self
 
 from pydantic import Field, model_validator
 
@@ -111,28 +111,74 @@ class GoodputPolicy(Frozen):
         return self.candidates or tuple(range(longest + 1))
 
 
-class MemoryPressure(Frozen):
-    """Half the drafts below one share of free blocks, none below a lower one.
+class MemoryRung(Frozen):
+    """What to draft while fewer than this share of the blocks is free."""
 
-    A level is left upwards only when the free share exceeds its bound by `hysteresis`.
+    below: float = Field(gt=0.0, lt=1.0, description="share of free blocks")
+    num_speculative_tokens: DraftLength | None = Field(None, description="a shorter chain; 0: off")
+    num_draft_tokens: int | None = Field(
+        None, ge=1, description="a narrower tree: its first candidates"
+    )
+    proposer: str | None = Field(None, description="another proposer, for a chain of this length")
+
+    @model_validator(mode="after")
+    def _check_one_way(self) -> Self:
+        if (self.num_speculative_tokens is None) == (self.num_draft_tokens is None):
+            raise ValueError(
+                "a rung of the ladder needs num_speculative_tokens (a shorter chain) or "
+                "num_draft_tokens (a narrower tree), and not both"
+            )
+        if self.proposer is not None and not self.num_speculative_tokens:
+            raise ValueError(
+                f"the rung with proposer {self.proposer!r} needs num_speculative_tokens above 0"
+            )
+        return self
+
+
+class MemoryPressure(Frozen):
+    """A ladder down while blocks run out: shorter, narrower, another proposer, off.
+
+    By default half the drafts below a fifth of free blocks, none below a tenth. A rung is left
+    upwards only when the free share exceeds its bound by `hysteresis`.
     """
 
     kind: Literal["memory_pressure"]
-    shorten_below: float = Field(0.2, gt=0.0, lt=1.0)
-    off_below: float = Field(0.1, gt=0.0, lt=1.0)
+    ladder: tuple[MemoryRung, ...] | None = Field(None, description="from mild to severe")
     hysteresis: float = Field(0.05, ge=0.0, lt=1.0)
 
     @model_validator(mode="after")
     def _check_order(self) -> Self:
-        if self.off_below >= self.shorten_below:
-            raise ValueError(
-                f"off_below {self.off_below} must lie under shorten_below {self.shorten_below}"
-            )
+        bounds = [rung.below for rung in self.ladder or ()]
+        if self.ladder is not None and (not bounds or bounds != sorted(set(bounds), reverse=True)):
+            raise ValueError(f"ladder bounds {bounds}; expected at least one rung, falling")
         return self
+
+    def rungs(self, longest: int) -> tuple[MemoryRung, ...]:
+        """The ladder, or the default one below chains of this length."""
+        if self.ladder is not None:
+            return self.ladder
+        half = (MemoryRung(below=0.2, num_speculative_tokens=longest // 2),) if longest > 1 else ()
+        return (*half, MemoryRung(below=0.1, num_speculative_tokens=0))
+
+    def draft_lengths(self, longest: int) -> tuple[int, ...]:
+        """Draft lengths of the scenario's own proposer that it may choose."""
+        own = (r for r in self.rungs(longest) if r.proposer is None)
+        shorter = (r.num_speculative_tokens for r in own if r.num_speculative_tokens is not None)
+        return (longest, *shorter)
+
+
+class AdaptiveVerification(Frozen):
+    """vLLM's adaptive verification: full drafts, of which the batch verifies the likeliest.
+
+    The number verified maximises expected tokens a second by the cost law; survival comes from the
+    proposer's recorded confidences, one cycle old.
+    """
+
+    kind: Literal["adaptive_verification"]
 
     def draft_lengths(self, longest: int) -> tuple[int, ...]:
         """Draft lengths that it may choose."""
-        return (0, longest // 2, longest)
+        return (longest,)
 
 
 class Oracle(Frozen):
@@ -152,13 +198,31 @@ Policy = Annotated[
     | AcceptanceGate
     | GoodputPolicy
     | MemoryPressure
+    | AdaptiveVerification
     | Oracle,
     Field(discriminator="kind"),
 ]
 
 
+class DraftScheme(NamedTuple):
+    """One proposer with one topology: a row of the acceptance and cost tables."""
+
+    proposer: str
+    depth: int
+    tree: tuple[int, ...] | None = None
+
+
+class DraftMode(NamedTuple):
+    """One thing that a step may draft; fields as in serving.state.MODE_DTYPE."""
+
+    depth: int
+    verified_tokens: int
+    proposed_tokens: int
+    scheme: int = 0
+
+
 class Speculation(Frozen):
-    """Chain speculation; draft length 0 is off."""
+    """How cycles are drafted; draft length 0 is off."""
 
     proposer: str | None = Field(None, description="a proposer of the profile; null: off")
     num_speculative_tokens: DraftLength = Field(
@@ -167,6 +231,11 @@ class Speculation(Frozen):
     tree: tuple[int, ...] | None = Field(
         None,
         description="parent of each candidate, -1 the root; its depth is num_speculative_tokens",
+    )
+    num_proposed_tokens: int | None = Field(
+        None,
+        ge=1,
+        description="candidates that the proposer makes; those of the tree are verified (EAGLE-2)",
     )
     policy: Policy = FixedPolicy()
     plain_fraction: float = Field(
@@ -185,6 +254,7 @@ class Speculation(Frozen):
             )
         if self.tree is not None:
             self._check_tree(DraftTree(self.tree))
+        self._check_proposed()
         asked = max(self.draft_lengths())
         if asked > self.num_speculative_tokens:
             raise ValueError(
@@ -199,11 +269,30 @@ class Speculation(Frozen):
                 f"the tree is {tree.depth} deep, num_speculative_tokens is "
                 f"{self.num_speculative_tokens}; set it to {tree.depth}"
             )
-        if set(self.policy.draft_lengths(tree.depth)) - {0, tree.depth}:
+        lengths = set(self.policy.draft_lengths(tree.depth)) - {0, tree.depth}
+        if lengths or isinstance(self.policy, AdaptiveVerification):
             raise ValueError(
                 f"policy {self.policy.kind!r} shortens drafts, which a static tree cannot; use "
-                "'fixed', a table between 0 and the depth, or the gate"
+                "'fixed', a table between 0 and the depth, the gate, or a ladder of narrower trees"
             )
+
+    def _check_proposed(self) -> None:
+        if self.num_proposed_tokens is not None and (
+            self.tree is None or self.num_proposed_tokens < len(self.tree)
+        ):
+            raise ValueError(
+                f"num_proposed_tokens {self.num_proposed_tokens}: a proposer makes more than it "
+                "verifies only for a tree; give a tree of at most so many candidates"
+            )
+        if not isinstance(self.policy, MemoryPressure):
+            return
+        for rung in self.policy.rungs(self.num_speculative_tokens):
+            nodes = rung.num_draft_tokens
+            if nodes is not None and (self.tree is None or nodes > len(self.tree)):
+                raise ValueError(
+                    f"a rung verifies {nodes} candidates of a tree; expected a tree with at least "
+                    "as many"
+                )
 
     @property
     def num_draft_tokens(self) -> int:
@@ -211,5 +300,53 @@ class Speculation(Frozen):
         return len(self.tree) if self.tree is not None else self.num_speculative_tokens
 
     def draft_lengths(self) -> tuple[int, ...]:
-        """Every draft length that the policy may choose, ascending."""
+        """Every draft length of the proposer that the policy may choose, ascending."""
         return tuple(sorted(set(self.policy.draft_lengths(self.num_speculative_tokens))))
+
+    def proposers(self) -> tuple[str, ...]:
+        """Every proposer that is loaded, the scenario's own first; none when off."""
+        if self.num_speculative_tokens == 0 or self.proposer is None:
+            return ()
+        return tuple(dict.fromkeys((self.proposer, *(s.proposer for s in self.schemes()[1:]))))
+
+    def schemes(self) -> tuple[DraftScheme, ...]:
+        """The proposer and topology of every draft mode; the scenario's own first."""
+        return self._drafting()[0]
+
+    def modes(self) -> tuple[DraftMode, ...]:
+        """0: off; 1 .. γ: the scenario's own, of that depth; then the other rungs of a ladder."""
+        return self._drafting()[1]
+
+    def rungs(self) -> tuple[tuple[float, int], ...]:
+        """The memory ladder as (share of free blocks, draft mode); empty for other policies."""
+        return self._drafting()[2]
+
+    def _drafting(
+        self,
+    ) -> tuple[tuple[DraftScheme, ...], tuple[DraftMode, ...], tuple[tuple[float, int], ...]]:
+        longest, own = self.num_speculative_tokens, self.proposer or ""
+        schemes = [DraftScheme(own, longest, self.tree)]
+        modes = [DraftMode(depth, depth, depth) for depth in range(longest + 1)]
+        if self.tree is not None:
+            proposed = self.num_proposed_tokens or len(self.tree)
+            modes[longest] = DraftMode(longest, len(self.tree), proposed)
+        rungs: list[tuple[float, int]] = []
+        if isinstance(self.policy, MemoryPressure) and longest > 0:
+            for rung in self.policy.rungs(longest):
+                length = rung.num_speculative_tokens
+                if rung.proposer is None and length is not None:
+                    rungs.append((rung.below, length))
+                    continue
+                scheme = self._other_scheme(rung)
+                nodes = len(scheme.tree) if scheme.tree is not None else scheme.depth
+                rungs.append((rung.below, len(modes)))
+                modes.append(DraftMode(scheme.depth, nodes, nodes, len(schemes)))
+                schemes.append(scheme)
+        return tuple(schemes), tuple(modes), tuple(rungs)
+
+    def _other_scheme(self, rung: MemoryRung) -> DraftScheme:
+        if rung.proposer is not None:
+            return DraftScheme(rung.proposer, rung.num_speculative_tokens or 0)
+        assert self.tree is not None
+        narrow = self.tree[: rung.num_draft_tokens]
+        return DraftScheme(self.proposer or "", DraftTree(narrow).depth, narrow)

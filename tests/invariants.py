@@ -6,8 +6,8 @@ import numpy as np
 
 from simcore import Scenario, StoredProfile, simulate
 from simcore.serving.engine import run_until
-from simcore.serving.ledger import blocks_for
-from simcore.serving.reservation import covered_tokens
+from simcore.serving.one_step import next_times_s
+from simcore.serving.reservation import covered_tokens as inner_covered_tokens
 from simcore.serving.setup import new_state
 from simcore.serving.simulation import SimulationResult
 from simcore.serving.state import (
@@ -21,6 +21,9 @@ from simcore.serving.state import (
     WAITING,
     State,
 )
+from tests.from_python import from_python
+
+covered_tokens = from_python(inner_covered_tokens)
 
 LEGAL = {
     PENDING: {PENDING, WAITING, PREFILLING, DECODING, FINISHED, REJECTED, FAILED, CANCELLED},
@@ -32,6 +35,11 @@ LEGAL = {
     FAILED: {FAILED},
     CANCELLED: {CANCELLED},
 }
+
+
+def blocks_for(tokens: int, block_size: int) -> int:
+    """Blocks that hold this many tokens."""
+    return -(-tokens // block_size)
 
 
 def check_result(result: SimulationResult) -> None:
@@ -51,8 +59,14 @@ def check_every_mode(scenario: Scenario, stored: StoredProfile) -> None:
     bulk = simulate(scenario, stored=stored)
     check_result(bulk)
     stepwise = simulate(scenario, stored=stored, stepwise=True)
-    for name in ("request_records", "step_records", "change_records", "gap_counts"):
-        assert np.array_equal(getattr(bulk, name), getattr(stepwise, name))
+    for name in (
+        "request_records",
+        "step_records",
+        "change_records",
+        "gap_counts",
+        "accepted_histogram",
+    ):
+        assert np.array_equal(getattr(bulk, name), getattr(stepwise, name)), name
     check_while_running(new_state(scenario, stored).state)
 
 
@@ -70,6 +84,7 @@ def _clock_never_goes_back(steps):  # law 3
 def _all_blocks_return(result):  # law 4, at the end
     replicas = result.replica_records
     assert (replicas["free_blocks"] == replicas["total_blocks"]).all()
+    assert (replicas["draft_free_blocks"] == replicas["draft_total_blocks"]).all()
     assert (replicas["peak_used_blocks"] <= replicas["total_blocks"]).all()
     assert (result.step_records["used_blocks"] <= replicas["total_blocks"].max()).all()
     assert (result.request_records["held_blocks"] == 0).all()
@@ -93,7 +108,8 @@ def _tokens_balance(requests, steps):  # law 7
 def _drafts_are_nested(requests, steps):  # law 8
     for records in (requests, steps):
         assert (records["accepted_tokens"] >= 0).all()
-        assert (records["accepted_tokens"] <= records["proposed_tokens"]).all()
+        assert (records["accepted_tokens"] <= records["verified_tokens"]).all()
+        assert (records["verified_tokens"] <= records["proposed_tokens"]).all()
         assert (records["proposed_tokens"] <= records["planned_tokens"]).all()
 
 
@@ -101,10 +117,16 @@ def _no_replica_idles_with_work(requests, steps):  # law 9
     for index in np.unique(steps["replica"]):
         own = steps[steps["replica"] == index]
         # Whoever was admitted ran until its end; a queued client may give up while others run.
-        mine = requests[(requests["replica"] == index) & (requests["scheduled_s"] >= 0.0)]
+        # After a failure a request belongs to more than one replica, and none may have it a while.
+        mine = requests[
+            (requests["replica"] == index)
+            & (requests["scheduled_s"] >= 0.0)
+            & (requests["num_restarts"] == 0)
+        ]
         ends = np.concatenate([[-math.inf], own["end_s"][:-1]])
-        for begin_s, end_s in zip(own["begin_s"], ends, strict=True):
-            if begin_s > end_s:  # idle between the two: nobody may have been there
+        broken = np.concatenate([[0], own["is_aborted"][:-1]])
+        for begin_s, end_s, was_broken in zip(own["begin_s"], ends, broken, strict=True):
+            if begin_s > end_s and not was_broken:  # idle between the two: nobody may be there
                 inside = (mine["arrival_s"] < begin_s) & (mine["finish_s"] > end_s)
                 assert not inside.any()
 
@@ -113,20 +135,11 @@ def check_while_running(state: State) -> None:
     """Run event by event; laws 2, 4 and 5 hold after every one."""
     before = state.requests["state"].copy()
     now_s = 0.0
-    while True:
-        moments = [float(end_s) for end_s in state.replicas["step_end_s"]]
-        arrival = int(state.cursor.next_arrival)
-        if arrival < len(state.requests):
-            moments.append(float(state.requests["arrival_s"][arrival]))
-        alive = np.isin(state.requests["state"], [WAITING, PREFILLING, DECODING])
-        marked = state.requests["is_cancelled"] == 1
-        moments += state.requests["gives_up_s"][alive & ~marked].tolist()
-        moment_s = min(moments)
-        if math.isinf(moment_s):
-            return
-        assert moment_s >= now_s
+    while state.cursor[0].num_ended < len(state.requests):
+        moment_s = min(*next_times_s(state), *state.replicas["step_end_s"].tolist())
+        assert now_s <= moment_s < math.inf
         now_s = moment_s
-        state.cursor.num_steps = _keep_open_rows(state)
+        state.cursor[0].num_steps = _keep_open_rows(state)
         run_until(state, now_s)
         after = state.requests["state"].copy()
         for old, new in zip(before, after, strict=True):
@@ -145,13 +158,49 @@ def _keep_open_rows(state: State) -> int:
 def _ledger_balances(state: State) -> None:
     for index, replica in enumerate(state.replicas):
         own = state.requests[state.requests["replica"] == index]
-        assert own["held_blocks"].sum() + replica["free_blocks"] == replica["total_blocks"]
+        cached = state.prefixes[index, 1:]
+        shared = int((cached["num_holders"] > 0).sum())  # a shared block is counted once
+        alone = own["held_blocks"].sum() - own["shared_blocks"].sum()
+        assert alone + shared + replica["free_blocks"] == replica["total_blocks"]
         assert 0 <= replica["free_blocks"] <= replica["total_blocks"]
+        assert cached["num_holders"].sum() == own["shared_blocks"].sum()
         running = np.isin(own["state"], [PREFILLING, DECODING])
-        assert (own["held_blocks"][~running] == 0).all()
+        for name in ("held_blocks", "shared_blocks", "draft_held_blocks"):
+            assert (own[name][~running] == 0).all()
         assert running.sum() == replica["num_running"] <= state.limits.max_num_seqs
+        if state.limits.caches_prefixes:
+            _free_queue_holds_every_free_block(state, index)
+        _draft_pool_balances(state, index)
         for request in np.flatnonzero(state.requests["replica"] == index):
             _holds_what_it_may(state, int(request), bool(replica["is_busy"]))
+
+
+def _free_queue_holds_every_free_block(state: State, index: int) -> None:  # law 4
+    entries = state.prefixes[index]
+    number, idle = int(entries[0]["after"]), 0
+    while number != 0:
+        assert entries[number]["is_cached"]
+        assert entries[number]["num_holders"] == 0
+        assert entries[entries[number]["after"]]["before"] == number
+        number, idle = int(entries[number]["after"]), idle + 1
+    unheld = (entries[1:]["num_holders"] == 0) & (entries[1:]["is_cached"] == 1)
+    assert idle == unheld.sum()
+    assert idle + entries["gap"].sum() == state.replicas[index]["free_blocks"]
+
+
+def _draft_pool_balances(state: State, index: int) -> None:  # law 4, its own namespace
+    replica, size = state.replicas[index], int(state.limits.draft_block_size)
+    own = state.requests[state.requests["replica"] == index]
+    if size == 0:
+        assert (own["draft_held_blocks"] == 0).all()
+        return
+    shared = int((state.prefixes[index, 1:]["num_holders"] > 0).sum())
+    alone = own["draft_held_blocks"].sum() - own["shared_blocks"].sum()
+    assert alone + shared + replica["draft_free_blocks"] == replica["draft_total_blocks"]
+    assert replica["draft_free_blocks"] >= 0
+    for row in own[np.isin(own["state"], [PREFILLING, DECODING])]:
+        assert row["draft_committed_tokens"] <= row["committed_tokens"]
+        assert row["draft_held_blocks"] * size >= row["draft_committed_tokens"]
 
 
 def _holds_what_it_may(state: State, request: int, in_step: bool) -> None:  # law 5
@@ -165,7 +214,7 @@ def _holds_what_it_may(state: State, request: int, in_step: bool) -> None:  # la
     elif limits.kept_tokens == 0:
         assert held == blocks_for(least, limits.block_size)
     else:  # what the engine retains comes on top, and no more than it ever reserved
-        step = 1 + limits.num_draft_tokens + limits.lookahead_tokens
+        step = 1 + limits.most_verified_tokens + limits.lookahead_tokens
         most = int(row["committed_tokens"]) + max(step, limits.headroom_tokens)
         if row["state"] == PREFILLING:
             most = max(least, int(row["committed_tokens"]))

@@ -12,6 +12,7 @@ from simcore.compiled import compiled
 STREAM_ACCEPTANCE = np.uint64(1)
 STREAM_MATCH = np.uint64(2)
 STREAM_STITCH = np.uint64(3)
+STREAM_FAULT = np.uint64(4)
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)

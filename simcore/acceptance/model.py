@@ -5,7 +5,7 @@ measured at cycle starts for exactly this γ. The result always names which one 
 """
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,26 +19,30 @@ from simcore.acceptance.counter_random import (
 from simcore.acceptance.survival import conditional_from_survival, survival_from_cycles
 from simcore.acceptance.trace import TraceSet, walk
 from simcore.acceptance.tree import DraftTree, accepted_depth
+from simcore.by_pointer import by_pointer
 from simcore.compiled import compiled, compiled_apart
 from simcore.errors import ScenarioError
 
 
+@by_pointer
 class CycleTables(NamedTuple):
-    """What the kernel reads; plain arrays, empty where the model does not use them."""
+    """What the kernel reads; plain arrays, empty where the model does not use them.
+
+    The first index of a table is the draft scheme: one proposer with one topology.
+    """
 
     is_trace: bool
-    accepted: NDArray[np.int8]
-    proposed: NDArray[np.int8]
-    ratio: NDArray[np.float64]
+    accepted: NDArray[np.int8]  # [num_schemes, num_rows]
+    proposed: NDArray[np.int8]  # [num_schemes, num_rows]
+    ratio: NDArray[np.float64]  # [num_schemes, num_rows, depth or 0]
+    confidence: NDArray[np.float32]  # [num_schemes, num_rows, depth or 0]
     offset: NDArray[np.int64]
     output_tokens: NDArray[np.int64]
     stratum_members: NDArray[np.int64]
     stratum_begin: NDArray[np.int64]
     stratum_end: NDArray[np.int64]
-    rank: NDArray[np.int16]  # [num_rows, depth] of the realised tokens; for trees
-    children: NDArray[np.int64]  # [m + 1, widest] of the tree; no rows for a chain
-    conditional: NDArray[np.float64]  # [num_domains, γ], given a match
-    match_probability: NDArray[np.float64]  # [num_domains]
+    conditional: NDArray[np.float64]  # [num_schemes, num_domains, γ], given a match
+    match_probability: NDArray[np.float64]  # [num_schemes, num_domains]
 
 
 @dataclass(frozen=True)
@@ -55,20 +59,22 @@ class AcceptanceModel:
 def trace_model(traces: TraceSet) -> AcceptanceModel:
     """Replay of recorded requests; serves every γ up to `traces.max_gamma`."""
     strata = traces.strata
+    confidence = traces.confidence
+    if confidence is None:
+        confidence = np.zeros((len(traces.accepted), 0), dtype=np.float32)
     tables = CycleTables(
         is_trace=True,
-        accepted=traces.accepted,
-        proposed=traces.proposed,
-        ratio=traces.ratio,
+        accepted=traces.accepted[None],
+        proposed=traces.proposed[None],
+        ratio=traces.ratio[None],
+        confidence=confidence[None],
         offset=traces.offset,
         output_tokens=traces.output_tokens,
         stratum_members=strata.members,
         stratum_begin=strata.begin,
         stratum_end=strata.end,
-        rank=np.zeros((0, 0), dtype=np.int16),
-        children=np.zeros((0, 0), dtype=np.int64),
-        conditional=np.zeros((len(traces.domain_names), 0)),
-        match_probability=np.ones(len(traces.domain_names)),
+        conditional=np.zeros((1, len(traces.domain_names), 0)),
+        match_probability=np.ones((1, len(traces.domain_names))),
     )
     return AcceptanceModel("trace", traces.domain_names, traces.max_gamma, tables, traces)
 
@@ -84,10 +90,66 @@ def tree_model(traces: TraceSet, tree: DraftTree) -> AcceptanceModel:
             f"{0 if traces.rank is None else traces.max_gamma}; use a shallower tree"
         )
     chain = trace_model(traces)
-    tables = chain.tables._replace(
-        rank=np.ascontiguousarray(traces.rank[:, : tree.depth]), children=tree.children()
-    )
+    depth = accepted_depth(tree.children(), traces.rank[:, : tree.depth])
+    depth[traces.proposed == 0] = 0  # a proposer that found nothing proposes no tree
+    ratio = traces.ratio
+    if ratio.shape[1] > 0:
+        ratio = (np.arange(traces.max_gamma) < depth[:, None]).astype(np.float64)
+    whole = np.where(traces.proposed == 0, 0, traces.max_gamma).astype(np.int8)
+    tables = chain.tables._replace(accepted=depth[None], proposed=whole[None], ratio=ratio[None])
     return replace(chain, tables=tables)
+
+
+def stacked(models: list[AcceptanceModel]) -> AcceptanceModel:
+    """Several draft schemes for the same requests, the first one the scenario's own.
+
+    Raises ScenarioError where recordings are not of the same outputs, so that a request cannot
+    change its proposer midway, or where one is replayed and another drawn.
+    """
+    first = models[0]
+    if len(models) == 1:
+        return first
+    for other in models[1:]:
+        if (other.name, other.domain_names) != (first.name, first.domain_names) or not (
+            np.array_equal(other.tables.output_tokens, first.tables.output_tokens)
+            and np.array_equal(other.tables.offset, first.tables.offset)
+        ):
+            raise ScenarioError(
+                "a ladder to another proposer needs both measured on the same outputs, or both by "
+                "position: greedy recordings of the same prompts, of the same domains"
+            )
+    if any(model.tables.ratio.shape[2] for model in models):
+        models = [_with_ratio(model) for model in models]
+    tables: dict[str, Any] = {
+        name: _stack([getattr(model.tables, name) for model in models])
+        for name in (
+            "accepted",
+            "proposed",
+            "ratio",
+            "confidence",
+            "conditional",
+            "match_probability",
+        )
+    }
+    return replace(first, tables=first.tables._replace(**tables))
+
+
+def _with_ratio(model: AcceptanceModel) -> AcceptanceModel:
+    """A deterministic proposer's recording as ratios: 1 up to what was accepted, then 0."""
+    tables = model.tables
+    if tables.ratio.shape[2] > 0:
+        return model
+    ratio = (np.arange(model.max_gamma) < tables.accepted[:, :, None]).astype(np.float64)
+    return replace(model, tables=tables._replace(ratio=ratio))
+
+
+def _stack(parts: list[NDArray[Any]]) -> NDArray[Any]:
+    """One behind the other along the first axis; shorter last axes are filled with zeros."""
+    longest = max(part.shape[-1] for part in parts)
+    padded = [
+        np.pad(part, [(0, 0)] * (part.ndim - 1) + [(0, longest - part.shape[-1])]) for part in parts
+    ]
+    return np.concatenate(padded)
 
 
 def positional_model(
@@ -105,7 +167,7 @@ def positional_model(
     if matrix.shape[1]:
         given_match[:, 0] = matrix[:, 0] / match
     empty = trace_free_tables()
-    tables = empty._replace(conditional=given_match, match_probability=match)
+    tables = empty._replace(conditional=given_match[None], match_probability=match[None])
     return AcceptanceModel("positional", names, matrix.shape[1], tables, None)
 
 
@@ -131,18 +193,17 @@ def trace_free_tables() -> CycleTables:
     none = np.zeros(0, dtype=np.int64)
     return CycleTables(
         is_trace=False,
-        accepted=np.zeros(0, dtype=np.int8),
-        proposed=np.zeros(0, dtype=np.int8),
-        ratio=np.zeros((0, 0), dtype=np.float64),
+        accepted=np.zeros((1, 0), dtype=np.int8),
+        proposed=np.zeros((1, 0), dtype=np.int8),
+        ratio=np.zeros((1, 0, 0), dtype=np.float64),
+        confidence=np.zeros((1, 0, 0), dtype=np.float32),
         offset=none,
         output_tokens=none,
         stratum_members=none,
         stratum_begin=none,
         stratum_end=none,
-        rank=np.zeros((0, 0), dtype=np.int16),
-        children=np.zeros((0, 0), dtype=np.int64),
-        conditional=np.zeros((0, 0)),
-        match_probability=np.zeros(0),
+        conditional=np.zeros((1, 0, 0)),
+        match_probability=np.zeros((1, 0)),
     )
 
 
@@ -173,37 +234,26 @@ def draw_cycle(
     domain: int,
     position: int,
     row: int,
-    gamma: int,
+    scheme: int,
+    depth: int,
 ) -> tuple[int, int]:
-    """(proposed, accepted) drafts of the cycle that starts at output `position`.
+    """(drafted, accepted) depths of the cycle that starts at output `position`.
 
     Every draft is tried under the random number of its own output position, so two γ see the
     same luck. Under sampling a recorded token v is accepted with min(1, q(v)/p(v)), which is
     P(accepted | v emitted) of token-wise rejection sampling.
     """
-    if gamma == 0:
+    if depth == 0:
         return 0, 0
     if tables.is_trace:
-        return _replay(tables, seed, request, position, row, gamma)
-    if uniform(seed, STREAM_MATCH, request, position) >= tables.match_probability[domain]:
+        drafted = min(int(tables.proposed[scheme, row]), depth)
+        if tables.ratio.shape[2] == 0:
+            return drafted, min(int(tables.accepted[scheme, row]), depth)
+        return drafted, _num_heads(tables.ratio[scheme, row, :drafted], seed, request, position)
+    if uniform(seed, STREAM_MATCH, request, position) >= tables.match_probability[scheme, domain]:
         return 0, 0
-    rates = tables.conditional[domain, :gamma]
-    return gamma, _num_heads(rates, seed, request, position)
-
-
-@compiled
-def _replay(
-    tables: CycleTables, seed: np.uint64, request: int, position: int, row: int, gamma: int
-) -> tuple[int, int]:
-    if len(tables.children) > 0:
-        # A proposer that found nothing proposes no tree.
-        if tables.proposed[row] == 0:
-            return 0, 0
-        return len(tables.children) - 1, accepted_depth(tables.children, tables.rank[row])
-    proposed = min(int(tables.proposed[row]), gamma)
-    if tables.ratio.shape[1] == 0:
-        return proposed, min(int(tables.accepted[row]), gamma)
-    return proposed, _num_heads(tables.ratio[row, :proposed], seed, request, position)
+    rates = tables.conditional[scheme, domain, :depth]
+    return depth, _num_heads(rates, seed, request, position)
 
 
 @compiled

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from simcore.compiled import compiled_apart
+from simcore.compiled import compiled_entry
 from simcore.errors import ProfileError
 
 RANK_ABSENT = 32767  # the realised token was no candidate of the proposer
@@ -37,6 +37,8 @@ class TraceSet:
     max_gamma: int
     # Rank of the realised token per depth [num_rows, max_gamma]; None where nobody recorded it.
     rank: NDArray[np.int16] | None = None
+    # The proposer's probability of its top candidate per depth [num_rows, max_gamma], likewise.
+    confidence: NDArray[np.float32] | None = None
 
     @property
     def num_requests(self) -> int:
@@ -94,15 +96,24 @@ def trace_set_from_rows(
         domain=np.array([domain_of[int(key)] for key in record[offset]], dtype=np.int64),
         max_gamma=max_gamma,
         rank=_dense(table, "rank", max_gamma, RANK_ABSENT).astype(np.int16),
+        confidence=_dense(table, "confidence", max_gamma, 0.0).astype(np.float32),
     )
 
 
 def _dense_ratio(table: pa.Table, max_gamma: int) -> NDArray[np.float64]:
-    """[num_rows, max_gamma]; depths past the end of a list count as never accepted (0)."""
+    """[num_rows, max_gamma]; depths past the end of a list count as never accepted (0).
+
+    Where records with and without ratios stand together, those without were decided when they
+    were recorded: 1 up to the accepted depth.
+    """
     column = table.column("ratio")
     if column.null_count == len(column):
         return np.zeros((len(column), 0), dtype=np.float64)
-    return _dense(table, "ratio", max_gamma, 0.0)
+    dense = _dense(table, "ratio", max_gamma, 0.0)
+    decided = np.asarray(column.is_null().to_numpy())
+    accepted = np.asarray(table.column("accepted").to_numpy())
+    dense[decided] = np.arange(max_gamma) < accepted[decided, None]
+    return dense
 
 
 def _dense(table: pa.Table, name: str, max_gamma: int, missing: float) -> NDArray[np.float64]:
@@ -170,7 +181,7 @@ def walk(
     return Walk(accepted, proposed, emitted, request)
 
 
-@compiled_apart
+@compiled_entry
 def _walk(
     accepted: NDArray[np.int8],
     proposed: NDArray[np.int8],

@@ -13,8 +13,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from simcore.compiled import compiled
-
 ROOT = -1
 
 
@@ -77,13 +75,16 @@ def wide_chains(width: int, depth: int) -> DraftTree:
     return DraftTree((*[ROOT] * width, *range(width * (depth - 1))))
 
 
-@compiled
-def accepted_depth(children: NDArray[np.int64], ranks: NDArray[np.int16]) -> int:
-    """How deep the realised tokens, by rank at each depth, lead down the tree."""
-    node = 0
-    for depth in range(len(ranks)):
-        rank = int(ranks[depth])
-        if rank < 0 or rank >= children.shape[1] or children[node, rank] < 0:
-            return depth
-        node = int(children[node, rank])
-    return len(ranks)
+def accepted_depth(children: NDArray[np.int64], ranks: NDArray[np.int16]) -> NDArray[np.int8]:
+    """How deep [...] the realised tokens, by rank at each depth [..., depth], lead down a tree."""
+    deepest = np.zeros(ranks.shape[:-1], dtype=np.int8)
+    node = np.zeros(ranks.shape[:-1], dtype=np.int64)
+    on_tree = np.ones(ranks.shape[:-1], dtype=bool)
+    for depth in range(ranks.shape[-1]):
+        rank = ranks[..., depth]
+        known = (rank >= 0) & (rank < children.shape[1])
+        child = children[node, np.where(known, rank, 0)]
+        on_tree &= known & (child >= 0)
+        node = np.where(on_tree, child, node)
+        deepest += on_tree
+    return deepest

@@ -6,9 +6,17 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from simcore.compiled import compiled
+from simcore.by_pointer import by_pointer
+from simcore.compiled import compiled, compiled_entry
 from simcore.cost.law import CostLaw, LinearLaw, ProposerRun
-from simcore.cost.regime import EAGER, RegimeTables, graph_of, pass_in_regime, regime_tables
+from simcore.cost.regime import (
+    EAGER,
+    RegimeTables,
+    graph_of,
+    pass_in_regime,
+    regime_of,
+    regime_tables,
+)
 from simcore.cost.shape import StepShape
 from simcore.errors import ScenarioError
 from simcore.records import Record, new_record
@@ -36,12 +44,13 @@ RATE_DTYPE = np.dtype(
 )
 
 
+@by_pointer
 class LawTables(NamedTuple):
     """The cost law of one target and one proposer as plain numbers."""
 
     knot_tokens: NDArray[np.float64]
     knot_s: NDArray[np.float64]
-    propose: NDArray[np.float64]  # [7] in the order of LinearLaw's fields
+    propose: NDArray[np.float64]  # [num_schemes, 7] in the order of LinearLaw's fields
     idle_propose: NDArray[np.float64]  # [7] paid by a step that drafts nothing
     reconcile: NDArray[np.float64]  # [7]
     rate: Record  # RATE_DTYPE
@@ -63,10 +72,26 @@ class StepTime:
         return self.propose_s + self.target_s + self.reconcile_s + self.overhead_s
 
 
-def law_tables(law: CostLaw, proposer: str | None, *, speculative_factor: float = 1.0) -> LawTables:
-    """The numbers of `law` for steps that draft with `proposer` (None: no proposer loaded)."""
+def law_tables(
+    law: CostLaw,
+    proposer: str | None,
+    *,
+    speculative_factor: float = 1.0,
+    others: tuple[str, ...] = (),
+) -> LawTables:
+    """The numbers of `law` for steps that draft with `proposer` (None: no proposer loaded).
+
+    `others`: the proposer of every further draft scheme, in order; what surrounds a proposal
+    (ProposerRun) is that of `proposer`, and every one of them prefills.
+    """
     target = law.target
-    propose = law.propose[proposer] if proposer is not None else LinearLaw()
+    schemes = () if proposer is None else (proposer, *others)
+    proposing = [law.propose[name] for name in schemes] or [LinearLaw()]
+    prefill_s = sum(
+        law.proposer_runs[name].per_prefill_token_s
+        for name in dict.fromkeys(schemes)
+        if name in law.proposer_runs
+    )
     run = law.proposer_runs.get(proposer or "", ProposerRun())
     rate = new_record(
         RATE_DTYPE,
@@ -79,7 +104,7 @@ def law_tables(law: CostLaw, proposer: str | None, *, speculative_factor: float 
         comm_per_token_s=law.comm.per_token_s,
         host_overlap=law.host_overlap if run.host_overlap is None else run.host_overlap,
         sharing=1.0 if run.placement == "serial" else run.sharing,
-        per_prefill_token_s=run.per_prefill_token_s,
+        per_prefill_token_s=prefill_s,
         switch_on_base_s=run.switch_on.base_s,
         switch_on_per_token_s=run.switch_on.per_token_s,
         speculative_factor=speculative_factor,
@@ -91,7 +116,7 @@ def law_tables(law: CostLaw, proposer: str | None, *, speculative_factor: float 
     return LawTables(
         knot_tokens=np.array(target.knot_tokens, dtype=np.float64),
         knot_s=np.array(target.knot_s, dtype=np.float64),
-        propose=_coefficients(propose),
+        propose=np.array([_coefficients(each) for each in proposing]),
         idle_propose=_coefficients(law.idle_propose.get(proposer or "", LinearLaw())),
         reconcile=_coefficients(law.reconcile),
         rate=rate,
@@ -117,7 +142,8 @@ def decode_step(
         num_requests=float(batch_size),
         num_decoding=float(batch_size),
         gamma=float(gamma),
-        draft_tokens=float(batch_size * drafts),
+        proposed_tokens=float(batch_size * drafts),
+        verified_tokens=float(batch_size * drafts),
         query_tokens=float(batch_size * (1 + drafts)),
         plain_context_tokens=kv if gamma == 0 else 0.0,
         verify_context_tokens=kv if gamma > 0 else 0.0,
@@ -125,13 +151,13 @@ def decode_step(
         lagging_tokens=0.0,
         attention_pairs=(1 + drafts) * (kv + batch_size * (1 + drafts) / 2) if gamma > 0 else 0.0,
     )
-    if not tables.regimes.is_eager_measured and graph_of(tables.regimes, shape)[1] == EAGER:
+    if not tables.regimes.is_eager_measured and regime_of(tables.regimes, shape) == EAGER:
         raise ScenarioError(
             f"{batch_size} requests with {drafts} drafts lie past the last captured size, "
             f"{tables.regimes.sizes[-1]:g}; the profile measured no step outside graphs: lower "
             "the batch or the draft length, or measure eager steps"
         )
-    return StepTime(*price_step(tables, shape))
+    return StepTime(*price(tables, shape))
 
 
 def _coefficients(law: LinearLaw) -> NDArray[np.float64]:
@@ -193,8 +219,9 @@ def _propose(tables: LawTables, shape: StepShape, target_s: float) -> float:
     if shape.gamma == 0:
         propose_s = _linear(tables.idle_propose, 0.0, shape.num_decoding, 0.0, kv, target_s)
     else:
-        drafts = shape.draft_tokens  # a tree drafts more than γ, plain requests of the batch none
-        propose_s = _linear(tables.propose, shape.gamma, shape.num_decoding, drafts, kv, target_s)
+        law = tables.propose[int(shape.scheme)]
+        drafts = shape.proposed_tokens  # a tree has more than γ, plain requests of the batch none
+        propose_s = _linear(law, shape.gamma, shape.num_decoding, drafts, kv, target_s)
         if shape.lagging_tokens > 0.0:
             propose_s += tables.rate.switch_on_base_s
             propose_s += tables.rate.switch_on_per_token_s * shape.lagging_tokens
@@ -216,7 +243,7 @@ def price_step(tables: LawTables, shape: StepShape) -> tuple[float, float, float
     reconcile_s = 0.0
     if shape.num_decoding > 0:
         reconcile_s = _linear(
-            tables.reconcile, shape.gamma, shape.num_decoding, shape.draft_tokens, 0.0, target_s
+            tables.reconcile, shape.gamma, shape.num_decoding, shape.verified_tokens, 0.0, target_s
         )
     overhead_s = tables.rate.overhead_s
     host_s = reconcile_s + overhead_s
@@ -228,3 +255,9 @@ def price_step(tables: LawTables, shape: StepShape) -> tuple[float, float, float
         shorter_s = min(propose_s, target_s)
         propose_s = propose_s - shorter_s + tables.rate.sharing * shorter_s
     return propose_s, target_s, reconcile_s, overhead_s
+
+
+@compiled_entry
+def price(tables: LawTables, shape: StepShape) -> tuple[float, float, float, float]:
+    """`price_step` for callers in Python."""
+    return price_step(tables, shape)

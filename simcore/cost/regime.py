@@ -8,7 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from simcore.compiled import compiled
+from simcore.by_pointer import by_pointer
+from simcore.compiled import compiled, compiled_entry
 from simcore.cost.law import Capture, CostLaw, Regime
 from simcore.cost.shape import StepShape
 from simcore.errors import ScenarioError
@@ -17,6 +18,7 @@ FULL, PIECEWISE, EAGER = range(3)
 PREFILL = {"full": FULL, "piecewise": PIECEWISE, "eager": EAGER}
 
 
+@by_pointer
 class RegimeTables(NamedTuple):
     """Captured sizes and the regimes beyond full graphs as plain numbers."""
 
@@ -90,6 +92,12 @@ def graph_of(regimes: RegimeTables, shape: StepShape) -> tuple[float, int]:
         # The graph has one shape: every request at the step's widest, 1 + γ, or a tree's 1 + m.
         padded *= max(1.0 + shape.gamma, tokens / shape.num_requests)
     return float(padded), regime
+
+
+@compiled_entry
+def regime_of(regimes: RegimeTables, shape: StepShape) -> int:
+    """The regime alone, for callers in Python."""
+    return graph_of(regimes, shape)[1]
 
 
 @compiled

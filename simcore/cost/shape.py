@@ -9,7 +9,8 @@ class StepShape(NamedTuple):
     num_requests: float  # decoding and prefilling
     num_decoding: float
     gamma: float  # longest planned draft of the step: serial draft passes
-    draft_tokens: float  # drafts verified, all requests
+    proposed_tokens: float  # candidates that the proposer makes, all requests
+    verified_tokens: float  # of these, those that the target scores
     query_tokens: float  # decode queries and prefill tokens
     plain_context_tokens: float  # KV read by requests with one query token
     verify_context_tokens: float  # KV read by requests with several, and by prefill chunks
@@ -17,3 +18,4 @@ class StepShape(NamedTuple):
     lagging_tokens: float  # emitted without drafts by requests that draft now: no draft KV yet
     # Attention where a request has several queries: Σ queries · (context before + half of them)
     attention_pairs: float = 0.0
+    scheme: float = 0.0  # which proposer and topology, where several are loaded

@@ -15,6 +15,7 @@ from simcore.records import Records
 from simcore.scenario import SLO
 from simcore.serving.simulation import SimulationResult
 from simcore.serving.state import FINISHED, QUEUE_FULL, STATE_NAMES, gap_bin_edges_s
+from simcore.serving.step_totals import StepTotals
 from simcore.workload.load import mean_rate_per_s
 
 PERCENTILES = (50, 90, 95, 99)
@@ -73,6 +74,15 @@ class KVAccount(Frozen):
     peak_used_fraction: float
     draft_weight_bytes: int
     draft_kv_bytes_per_token: int
+    lost_tokens: int = Field(description="KV tokens that speculation's memory took")
+    draft_pool_tokens: int = Field(description="of a draft pool of its own; 0: none")
+    draft_pool_peak_tokens: int
+    workspace_bytes: int = Field(description="logits of the most tokens that a step may score")
+    peak_workspace_bytes: int = Field(description="logits of the most that one did score")
+    cached_tokens: int = Field(description="prefill tokens found in the prefix cache")
+    prefix_hit_fraction: float | None = Field(
+        description="cached tokens, of all that prefills asked for"
+    )
 
 
 class Summary(Frozen):
@@ -101,13 +111,15 @@ class Summary(Frozen):
     mean_batch_size: float = Field(description="decoding requests a step, weighted by its time")
     mean_context_tokens: float = Field(description="of a decoding request, over its steps")
     num_preemptions: int
+    num_restarts: int = Field(description="requests sent again after their replica failed")
+    num_aborted_steps: int = Field(description="cut short by a failure")
     extrapolated_step_fraction: float = Field(description="outside the profile's measured box")
     is_saturated: bool = Field(description="the queue kept growing until arrivals ended")
 
 
 def summarise(result: SimulationResult) -> Summary:
     """The summary of one run."""
-    requests, steps = result.request_records, result.step_records
+    requests, steps = result.request_records, result.step_totals
     finished = requests[requests["state"] == FINISHED]
     counted = _after_warmup(result)
     latency = request_latencies_s(counted)
@@ -139,13 +151,13 @@ def summarise(result: SimulationResult) -> Summary:
         tokens=tokens,
         time=_time_account(steps, duration_s * len(result.replica_records)),
         kv=_kv_account(result),
-        num_steps=len(steps),
-        mean_batch_size=_mean_batch_size(steps),
-        mean_context_tokens=float(
-            steps["context_tokens"].sum() / max(int(steps["num_decoding"].sum()), 1)
-        ),
+        num_steps=steps.num_steps,
+        mean_batch_size=steps.decoding_s / steps.busy_s if steps.busy_s > 0.0 else 0.0,
+        mean_context_tokens=steps.context_tokens / max(steps.num_decoding, 1),
         num_preemptions=int(requests["num_preemptions"].sum()),
-        extrapolated_step_fraction=float(np.mean(steps["is_extrapolated"])) if len(steps) else 0.0,
+        num_restarts=int(requests["num_restarts"].sum()),
+        num_aborted_steps=steps.num_aborted,
+        extrapolated_step_fraction=steps.num_extrapolated / max(steps.num_steps, 1),
         is_saturated=_is_saturated(requests),
     )
 
@@ -247,7 +259,7 @@ def _from_counts(counts: NDArray[np.int64], same_moment: int) -> Distribution:
 
 
 def _token_account(result: SimulationResult) -> TokenAccount:
-    requests, steps = result.request_records, result.step_records
+    requests = result.request_records
 
     def total(name: str) -> int:
         return int(requests[name].sum())
@@ -257,7 +269,7 @@ def _token_account(result: SimulationResult) -> TokenAccount:
     return TokenAccount(
         planned_tokens=total("planned_tokens"),
         proposed_tokens=total("proposed_tokens"),
-        verified_tokens=total("proposed_tokens"),
+        verified_tokens=total("verified_tokens"),
         accepted_tokens=total("accepted_tokens"),
         corrected_tokens=total("corrected_tokens"),
         bonus_tokens=total("bonus_tokens"),
@@ -265,17 +277,19 @@ def _token_account(result: SimulationResult) -> TokenAccount:
         emitted_tokens=emitted,
         cut_tokens=total("cut_tokens"),
         stitched_tokens=total("stitched_tokens"),
-        padded_tokens=int(steps["padded_tokens"].sum()),
+        padded_tokens=result.step_totals.padded_tokens,
         num_cycles=cycles,
-        accepted_length_counts=tuple(result.accepted_counts.tolist()),
+        accepted_length_counts=tuple(
+            result.accepted_histogram.sum(axis=0, dtype=np.int64).tolist()
+        ),
         mean_acceptance_length=(emitted - first) / cycles if cycles else None,
         target_cycles_per_output_token=cycles / (emitted - first) if emitted > first else None,
     )
 
 
-def _time_account(steps: Records, replica_s: float) -> TimeAccount:
+def _time_account(steps: StepTotals, replica_s: float) -> TimeAccount:
     shares = {
-        name: float(steps[f"{name}_s"].sum() / replica_s)
+        name: getattr(steps, f"{name}_s") / replica_s
         for name in ("propose", "target", "reconcile", "overhead")
     }
     return TimeAccount(**shares, idle=max(0.0, 1.0 - sum(shares.values())))
@@ -283,20 +297,34 @@ def _time_account(steps: Records, replica_s: float) -> TimeAccount:
 
 def _kv_account(result: SimulationResult) -> KVAccount:
     budget = result.budget
-    peak = int(result.replica_records["peak_used_blocks"].max())
+    replicas = result.replica_records
+    peak = int(replicas["peak_used_blocks"].max())
+    cached = int(result.request_records["cached_tokens"].sum())
     return KVAccount(
         total_tokens=budget.total_tokens,
         peak_used_tokens=peak * budget.block_size,
         peak_used_fraction=peak / budget.total_blocks,
         draft_weight_bytes=budget.draft_weight_bytes,
         draft_kv_bytes_per_token=budget.draft_kv_bytes_per_token,
+        lost_tokens=budget.lost_tokens,
+        draft_pool_tokens=budget.draft_blocks * budget.draft_block_size,
+        draft_pool_peak_tokens=int(replicas["draft_peak_used_blocks"].max())
+        * budget.draft_block_size,
+        workspace_bytes=budget.workspace_bytes,
+        peak_workspace_bytes=int(replicas["peak_scored_tokens"].max())
+        * budget.logit_bytes_per_token,
+        cached_tokens=cached,
+        prefix_hit_fraction=_hit_fraction(result, cached),
     )
 
 
-def _mean_batch_size(steps: Records) -> float:
-    spans_s = steps["end_s"] - steps["begin_s"]
-    busy_s = float(spans_s.sum())
-    return float(spans_s @ steps["num_decoding"] / busy_s) if busy_s > 0 else 0.0
+def _hit_fraction(result: SimulationResult, cached_tokens: int) -> float | None:
+    """Of the prompts of everyone who was admitted; null where no prompts share anything."""
+    requests = result.request_records
+    if not (requests["prefix_end"] > requests["prefix_begin"]).any():
+        return None
+    admitted = requests["scheduled_s"] >= 0.0
+    return cached_tokens / max(int(requests["prompt_tokens"][admitted].sum()), 1)
 
 
 def _is_saturated(requests: Records) -> bool:

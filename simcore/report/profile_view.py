@@ -4,7 +4,7 @@ from simcore.planner.document import Plan
 from simcore.report.table import Table
 from simcore.report.units import NOTHING, count, giga, seconds
 from simcore.report.workload_words import Rows, workload_rows
-from simcore.scenario import Deployment
+from simcore.scenario import Deployment, Workload
 
 
 def profile_table(plan: Plan) -> Table:
@@ -41,7 +41,7 @@ def profile_table(plan: Plan) -> Table:
 def scenario_table(plan: Plan) -> Table:
     """The workload, the deployment and the objective that the plan is for."""
     scenario, origin = plan.scenario, plan.origin
-    slo, domains = scenario.slo, scenario.workload.domains
+    slo = scenario.slo
     limits = (("TTFT", slo.ttft_s), ("TPOT", slo.tpot_s), ("E2E", slo.e2e_s))
     asked = [f"{name} at most {seconds(limit)}" for name, limit in limits if limit is not None]
     rows: Rows = [
@@ -49,7 +49,7 @@ def scenario_table(plan: Plan) -> Table:
         ("sha256", str(origin.get("scenario_sha256", NOTHING))),
         ("contract", scenario.contract.value),
         *workload_rows(plan),
-        ("domains", _pairs(domains) if domains else "all alike"),
+        ("domains", _domains(scenario.workload)),
         *_deployment_rows(scenario.deployment),
         ("SLO", ", ".join(asked) or "none"),
         ("warm-up", f"first {scenario.warmup_fraction:.0%} of requests not counted"),
@@ -75,6 +75,12 @@ def _deployment_rows(deployment: Deployment) -> Rows:
         ("KV blocks", count(deployment.block_size, "tokens a block")),
         ("KV room", f"{room}; {deployment.memory_utilization:.0%} of memory used"),
     ]
+
+
+def _domains(workload: Workload) -> str:
+    if not workload.domains:
+        return "all alike"
+    return _pairs({name: workload.share(name).weight for name in workload.domains})
 
 
 def _acceptance_model(plan: Plan) -> str:

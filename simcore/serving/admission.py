@@ -1,112 +1,135 @@
-"""The waiting list of a replica: who comes in, who is rejected, who is admitted."""
+"""Who comes in: an arriving request waits or is rejected, a waiting one is admitted or not yet."""
 
 from simcore.compiled import compiled, compiled_apart
-from simcore.serving.ledger import missing_blocks, reserve
-from simcore.serving.reservation import candidates, life_blocks
+from simcore.serving.ending import end_request
+from simcore.serving.ledger import blocks_for, missing_blocks, reserve
+from simcore.serving.prefix_cache import find_prefix, hold_prefix
+from simcore.serving.reservation import life_blocks
 from simcore.serving.state import (
     CANCELLED,
     GAVE_UP,
     NEVER_FITS,
-    NONE,
+    NOTHING,
     PREFILLING,
     QUEUE_FULL,
     REJECTED,
-    WAITING,
     State,
 )
+from simcore.serving.waiting import append_waiting, first_waiting, take_first
 
 
 @compiled_apart
 def enqueue(state: State, index: int, request: int) -> None:
     """A request arrives at a replica: it waits, or is rejected for a reason that is kept."""
     row = state.requests[request]
-    replica, limits = state.replicas[index], state.limits
+    replica = state.replicas[index]
     row.replica = index
+    reason = refusal(state, index, request)
+    if reason != 0:
+        end_request(state, request, REJECTED, reason, row.arrival_s)
+        return
+    replica.outstanding_tokens += row.prompt_tokens
+    append_waiting(state, index, request)
+
+
+@compiled_apart
+def refusal(state: State, index: int, request: int) -> int:
+    """Why a replica does not take a request in; 0 where it does."""
+    row = state.requests[request]
+    replica, limits = state.replicas[index], state.limits
     room = limits.slot_blocks if limits.slot_blocks > 0 else int(replica.total_blocks)
     least = missing_blocks(state, request, row.prompt_tokens + 1)
     if limits.admits_whole_life:
         least = max(least, life_blocks(state, request))
+    draft_size = limits.draft_block_size
+    if draft_size > 0 and blocks_for(row.prompt_tokens, draft_size) > replica.draft_total_blocks:
+        return NEVER_FITS
     if least > room:
-        row.reason = NEVER_FITS
-    elif replica.num_waiting >= limits.max_queue:
-        row.reason = QUEUE_FULL
-    if row.reason != 0:
-        row.state = REJECTED
-        row.finish_s = row.arrival_s
-        state.cursor.num_ended += 1
-        return
-    row.state = WAITING
-    row.next_waiting = NONE
-    replica.outstanding_tokens += row.prompt_tokens
-    if replica.num_waiting == 0:
-        replica.waiting_head = request
-    else:
-        state.requests[replica.waiting_tail].next_waiting = request
-    replica.waiting_tail = request
-    replica.num_waiting += 1
+        return NEVER_FITS
+    return QUEUE_FULL if replica.num_waiting >= limits.max_queue else 0
 
 
 @compiled_apart
-def drop_waiting(state: State, request: int) -> None:
+def drop_waiting(state: State, request: int, end_s: float) -> None:
     """A waiting request is cancelled. It stays in the list, to be passed over at its head."""
     row = state.requests[request]
     replica = state.replicas[row.replica]
     replica.num_waiting -= 1
     replica.outstanding_tokens -= row.prompt_tokens + row.emitted_tokens
-    row.state = CANCELLED
-    row.reason = GAVE_UP
-    row.finish_s = row.gives_up_s
-    state.cursor.num_ended += 1
+    end_request(state, request, CANCELLED, GAVE_UP, end_s)
 
 
 @compiled_apart
 def admit(state: State, index: int, now_s: float, budget: int) -> None:
-    """Admit from the waiting list while seats, tokens and blocks last, in order of arrival."""
+    """Admit from the waiting lists while seats, tokens and blocks last."""
     replica, limits = state.replicas[index], state.limits
     while replica.num_waiting > 0 and replica.num_running < limits.max_num_seqs and budget > 0:
-        request = int(replica.waiting_head)
+        request = first_waiting(state, index)
         row = state.requests[request]
-        if row.state != WAITING:
-            replica.waiting_head = row.next_waiting
-            continue
         # A preempted request recomputes what it had: prompt + emitted, less the root.
-        prefill_tokens = row.prompt_tokens + max(row.emitted_tokens - 1, 0)
-        chunk = min(prefill_tokens, budget)
-        if not _may_enter(state, index, request, int(chunk), chunk == prefill_tokens):
+        tokens = int(row.prompt_tokens + max(row.emitted_tokens - 1, 0))
+        hits, idle = NOTHING, NOTHING
+        if limits.caches_prefixes and row.prefix_end > row.prefix_begin:
+            hits, idle = find_prefix(state, index, request, tokens)
+        cached = hits * limits.block_size
+        chunk = min(tokens - cached, budget)
+        ends_prefill = cached + chunk == tokens
+        if not _may_enter(state, index, request, int(cached + chunk), ends_prefill, hits - idle):
             return
-        replica.waiting_head = row.next_waiting
-        replica.num_waiting -= 1
-        if replica.num_waiting == 0:
-            replica.waiting_tail = NONE
+        take_first(state, index, request)
         row.state = PREFILLING
-        row.prefill_left_tokens = prefill_tokens
+        row.prefill_left_tokens = tokens - cached
         row.step_tokens = chunk
-        row.step_gamma = 0
+        row.step_mode = 0
         if row.scheduled_s < 0.0:
             row.scheduled_s = now_s
+        if hits > 0:
+            hold_prefix(state, index, request, int(hits))
+            row.committed_tokens = cached
+            row.draft_committed_tokens = cached
+            row.cached_tokens += cached
         state.running[index, replica.num_running] = request
         replica.num_running += 1
         budget -= chunk
         if limits.admits_whole_life:
             replica.promised_blocks += life_blocks(state, request)
-        reserve(state, index, request, max(int(chunk), limits.slot_blocks * limits.block_size))
+        seat_tokens = limits.slot_blocks * limits.block_size
+        reserve(state, index, request, max(int(cached + chunk), seat_tokens))
 
 
 @compiled
-def _may_enter(state: State, index: int, request: int, chunk: int, ends_prefill: bool) -> bool:
+def _may_enter(
+    state: State, index: int, request: int, tokens: int, ends_prefill: bool, shared: int
+) -> bool:
     """Whether the blocks for a first chunk are there, by the engine's rule.
 
-    A prefill that ends in this step must leave room for the step after it at its planned
-    maximum, so that nobody is admitted only to be preempted at once.
+    `tokens` are those that its KV holds after the chunk, `shared` blocks of them are held by others
+    already. A prefill that ends in this step must leave room for the step after it at its planned
+    maximum, so that nobody is admitted only to be preempted at once. The watermark stays free, but
+    for a request that would be alone.
     """
     replica, limits = state.replicas[index], state.limits
     if limits.slot_blocks > 0:
         return True
     if limits.admits_whole_life:
         promised = int(replica.promised_blocks) + life_blocks(state, request)
-        return bool(promised <= replica.total_blocks)
-    ahead = 0
-    if ends_prefill and replica.num_running > 0:
-        ahead = 1 + candidates(state, int(replica.gamma)) + limits.lookahead_tokens
-        ahead = max(ahead, limits.headroom_tokens)
-    return bool(missing_blocks(state, request, chunk + ahead) <= replica.free_blocks)
+        return bool(promised <= replica.total_blocks and _draft_fits(state, index, tokens))
+    ahead, spare = 0, NOTHING
+    if replica.num_running > 0:
+        spare = limits.watermark_blocks
+        if ends_prefill:
+            ahead = 1 + state.modes[replica.mode].verified_tokens + limits.lookahead_tokens
+            ahead = max(ahead, limits.headroom_tokens)
+    missing = missing_blocks(state, request, tokens + ahead) - shared
+    return bool(missing + spare <= replica.free_blocks and _draft_fits(state, index, tokens))
+
+
+@compiled
+def _draft_fits(state: State, index: int, tokens: int) -> bool:
+    """Whether a draft pool of its own, if there is one, holds the prefill and the drafts after."""
+    size = state.limits.draft_block_size
+    if size == 0:
+        return True
+    replica = state.replicas[index]
+    ahead = state.modes[replica.mode].proposed_tokens if replica.num_running > 0 else 0
+    return bool(blocks_for(tokens + ahead, size) <= replica.draft_free_blocks)

@@ -5,9 +5,8 @@ from simcore.cost.price import price_step
 from simcore.cost.regime import graph_of
 from simcore.cost.shape import StepShape
 from simcore.serving.cycle import draw
-from simcore.serving.policy import choose_draft_length
+from simcore.serving.policy import choose_mode
 from simcore.serving.policy_tables import FIXED
-from simcore.serving.reservation import candidates
 from simcore.serving.scheduler import schedule
 from simcore.serving.state import PREFILLING, State
 
@@ -16,7 +15,7 @@ from simcore.serving.state import PREFILLING, State
 def has_work(state: State, index: int) -> bool:
     """Whether an idle replica could begin a step."""
     replica = state.replicas[index]
-    return bool(replica.num_running > 0 or replica.num_waiting > 0)
+    return bool(replica.is_down == 0 and (replica.num_running > 0 or replica.num_waiting > 0))
 
 
 @compiled
@@ -24,13 +23,13 @@ def begin(state: State, index: int, now_s: float) -> None:
     """Begin a step: afterwards the replica is busy until step_end_s, or idle if nothing ran."""
     replica = state.replicas[index]
     if state.policy.rule.kind != FIXED:
-        choose_draft_length(state, index, now_s)
+        choose_mode(state, index, now_s)
     preempted = schedule(state, index, now_s)
     if replica.num_running == 0:
         return
-    step = state.steps[state.cursor.num_steps]
-    replica.step_row = state.cursor.num_steps
-    state.cursor.num_steps += 1
+    step = state.steps[state.cursor[0].num_steps]
+    replica.step_row = state.cursor[0].num_steps
+    state.cursor[0].num_steps += 1
     step.replica = index
     step.begin_s = now_s
     step.num_running = replica.num_running
@@ -48,7 +47,7 @@ def begin(state: State, index: int, now_s: float) -> None:
 def _propose(state: State, index: int) -> StepShape:
     """Draw every decoding request's cycle and add up what the step holds."""
     step = state.steps[state.replicas[index].step_row]
-    num_requests, num_decoding, gamma, proposed = 0, 0, 0, 0
+    num_requests, num_decoding, gamma, proposed, verified = 0, 0, 0, 0, 0
     query, prefill, planned, plain_context, verify_context, longest = 0, 0, 0, 0, 0, 0
     pairs, widest = 0.0, 0
     lagging = 0
@@ -66,15 +65,17 @@ def _propose(state: State, index: int) -> StepShape:
             continue
         num_decoding += 1
         draw(state, int(request))
-        row.step_tokens = 1 + row.step_proposed
-        gamma = max(gamma, row.step_gamma)
-        planned += candidates(state, int(row.step_gamma))
+        row.step_tokens = 1 + row.step_verified
+        mode = state.modes[row.step_mode]
+        gamma = max(gamma, mode.depth)
+        planned += mode.proposed_tokens
         proposed += row.step_proposed
-        padded = state.limits.pads_drafts and row.step_gamma > 0
+        verified += row.step_verified
+        padded = state.limits.pads_drafts and row.step_mode > 0
         widest = max(widest, row.step_tokens)
-        query += 1 + candidates(state, int(row.step_gamma)) if padded else row.step_tokens
-        lagging += row.draft_lag_tokens if row.step_gamma > 0 else 0
-        if row.step_proposed == 0:
+        query += 1 + mode.verified_tokens if padded else row.step_tokens
+        lagging += row.draft_lag_tokens if row.step_mode > 0 else 0
+        if row.step_verified == 0:
             plain_context += row.committed_tokens
         else:
             verify_context += row.committed_tokens
@@ -85,6 +86,11 @@ def _propose(state: State, index: int) -> StepShape:
     step.prefill_tokens = prefill
     step.planned_tokens = planned
     step.proposed_tokens = proposed
+    step.verified_tokens = verified
+    step.is_aborted = 0
+    replica = state.replicas[index]
+    scored = query + num_requests - num_decoding  # a prefill chunk has its last token scored
+    replica.peak_scored_tokens = max(replica.peak_scored_tokens, scored)
     step.accepted_tokens = 0
     step.emitted_tokens = 0
     step.context_tokens = plain_context + verify_context
@@ -100,12 +106,14 @@ def _propose(state: State, index: int) -> StepShape:
         float(num_decoding),
         float(gamma),
         float(proposed),
+        float(verified),
         float(query + prefill),
         float(plain_context),
         float(verify_context),
         float(prefill),
         float(lagging),
         pairs,
+        float(state.modes[replica.mode].scheme),
     )
 
 

@@ -13,7 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from simcore.errors import ScenarioError
-from simcore.serving.policy import CALLER, set_draft_length
+from simcore.serving.one_step import set_mode
+from simcore.serving.policy import CALLER
 from simcore.serving.state import State
 
 
@@ -46,8 +47,8 @@ def ask_policy(
     view = PolicyView(
         now_s=now_s,
         replica=index,
-        draft_length=int(replica["gamma"]),
-        longest=int(state.limits.gamma),
+        draft_length=int(replica["mode"]),
+        longest=int(state.limits.mode),
         num_running=int(replica["num_running"]),
         num_waiting=int(replica["num_waiting"]),
         free_block_fraction=float(replica["free_blocks"] / replica["total_blocks"]),
@@ -55,10 +56,10 @@ def ask_policy(
         last_accepted_tokens=last[1],
     )
     chosen = policy(view)
-    if not isinstance(chosen, int) or not 0 <= chosen <= state.limits.gamma:
+    if not isinstance(chosen, int) or not 0 <= chosen <= state.limits.mode:
         raise ScenarioError(
             f"the policy asked for {chosen!r} drafts at {now_s:.3f} s; expected a whole number "
-            f"from 0 to num_speculative_tokens = {state.limits.gamma}"
+            f"from 0 to num_speculative_tokens = {state.limits.mode}"
         )
     if chosen != view.draft_length:
-        set_draft_length(state, index, now_s, chosen, CALLER)
+        set_mode(state, index, now_s, chosen, CALLER)

@@ -3,11 +3,12 @@
 import math
 
 from simcore.compiled import compiled
+from simcore.serving.ending import end_request
 from simcore.serving.ledger import release_to
 from simcore.serving.policy import observe_step
 from simcore.serving.policy_tables import FIXED
 from simcore.serving.preemption import leave
-from simcore.serving.reservation import candidates
+from simcore.serving.prefix_cache import share_prefix
 from simcore.serving.state import (
     CANCELLED,
     DECODING,
@@ -36,15 +37,14 @@ def commit(state: State, index: int) -> None:
         request = state.running[index, position]
         row = state.requests[request]
         if row.is_cancelled:
-            row.reason = GAVE_UP
-            _end(state, index, int(request), CANCELLED, end_s)
+            _end(state, index, int(request), CANCELLED, GAVE_UP, end_s)
             continue
         if row.step_tokens == 0:
             state.running[index, kept] = request
             kept += 1
             continue
         if row.state == PREFILLING:
-            _commit_prefill(state, int(request), end_s)
+            _commit_prefill(state, index, int(request), end_s)
             step.emitted_tokens += int(row.first_token_s == end_s)
         else:
             gap_s = end_s - row.last_emission_s
@@ -53,13 +53,13 @@ def commit(state: State, index: int) -> None:
             if request >= state.limits.first_counted:
                 state.gap_counts[known_bin] += 1
             row.max_gap_s = max(row.max_gap_s, gap_s)
-            drafting += int(row.step_gamma > 0)
+            drafting += int(row.step_mode > 0)
             step.accepted_tokens += row.step_accepted
-            state.accepted_counts[row.step_accepted] += 1
+            state.accepted_histogram[request, row.step_accepted] += 1
             step.emitted_tokens += _commit_cycle(state, int(request), end_s)
         row.step_tokens = 0
         if row.emitted_tokens == row.output_tokens and row.state == DECODING:
-            _end(state, index, int(request), FINISHED, end_s)
+            _end(state, index, int(request), FINISHED, NOTHING, end_s)
         else:
             keeps = row.state == DECODING or state.limits.slot_blocks > 0
             kept_tokens = state.limits.kept_tokens if keeps else 0
@@ -74,18 +74,15 @@ def commit(state: State, index: int) -> None:
 
 
 @compiled
-def _end(state: State, index: int, request: int, final: int, end_s: float) -> None:
+def _end(state: State, index: int, request: int, final: int, reason: int, end_s: float) -> None:
     """A running request ends in its final state; its blocks and seat are free."""
     leave(state, index, request)
-    row = state.requests[request]
-    state.replicas[index].num_decoding -= int(row.state == DECODING)
-    row.state = final
-    row.finish_s = end_s
-    state.cursor.num_ended += 1
+    state.replicas[index].num_decoding -= int(state.requests[request].state == DECODING)
+    end_request(state, request, final, reason, end_s)
 
 
 @compiled
-def _commit_prefill(state: State, request: int, end_s: float) -> None:
+def _commit_prefill(state: State, index: int, request: int, end_s: float) -> None:
     """A chunk's KV is committed; the last chunk of a new request emits its first token.
 
     A recomputed request emits nothing here: its last token is the root of its next cycle.
@@ -93,7 +90,11 @@ def _commit_prefill(state: State, request: int, end_s: float) -> None:
     row = state.requests[request]
     row.committed_tokens += row.step_tokens
     row.prefill_left_tokens -= row.step_tokens
-    row.draft_lag_tokens = 0  # a loaded draft prefills, and recomputes, along with the target
+    # A loaded draft prefills, and recomputes, along with the target.
+    row.draft_lag_tokens = 0
+    row.draft_committed_tokens = row.committed_tokens
+    if state.limits.caches_prefixes and row.prefix_end > row.prefix_begin:
+        share_prefix(state, index, request)
     if row.prefill_left_tokens == 0:
         row.state = DECODING
         state.replicas[row.replica].num_decoding += 1
@@ -112,21 +113,27 @@ def _commit_cycle(state: State, request: int, end_s: float) -> int:
     accepted = min(row.step_accepted, remaining)
     emitted = min(row.step_accepted + 1, remaining)
     row.num_cycles += 1
-    row.planned_tokens += candidates(state, int(row.step_gamma))
+    mode = state.modes[row.step_mode]
+    row.planned_tokens += mode.proposed_tokens
     row.proposed_tokens += row.step_proposed
+    row.verified_tokens += row.step_verified
     row.accepted_tokens += accepted
     row.cut_tokens += row.step_accepted + 1 - emitted
     if emitted > accepted:
-        if row.step_accepted == row.step_proposed:
+        if row.step_accepted == min(mode.depth, row.step_verified):
             row.bonus_tokens += 1
         else:
             row.corrected_tokens += 1
     if row.segment > 0:
         row.stitched_tokens += emitted
     row.emitted_tokens += emitted
+    if row.step_mode > 0:
+        # The draft read up to its last candidate but one: full acceptance leaves it one behind.
+        read = min(row.step_accepted, mode.depth - 1)
+        row.draft_committed_tokens = row.committed_tokens + min(1 + read, emitted)
     row.committed_tokens += emitted
     state.replicas[row.replica].outstanding_tokens += emitted
-    row.draft_lag_tokens = 0 if row.step_gamma > 0 else row.draft_lag_tokens + emitted
+    row.draft_lag_tokens = 0 if row.step_mode > 0 else row.draft_lag_tokens + emitted
     row.last_emission_s = end_s
     return int(emitted)
 

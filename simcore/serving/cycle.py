@@ -7,19 +7,32 @@ from simcore.serving.state import State
 
 @compiled
 def draw(state: State, request: int) -> None:
-    """The cycle of one decoding request: proposed and accepted drafts."""
+    """The cycle of one decoding request: proposed, verified and accepted drafts."""
     row = state.requests[request]
+    mode = state.modes[row.step_mode]
     position = int(row.emitted_tokens)
     tables = state.cycles
     trace_row = 0
-    if tables.is_trace and row.step_gamma > 0:
+    if tables.is_trace and row.step_mode > 0:
         while position - row.segment_start >= tables.output_tokens[row.trace]:
             row.segment_start += tables.output_tokens[row.trace]
             row.segment += 1
             row.trace = next_trace(tables, state.seed, request, int(row.segment), int(row.trace))
         trace_row = int(tables.offset[row.trace] + position - row.segment_start)
-    proposed, accepted = draw_cycle(
-        tables, state.seed, request, int(row.domain), position, trace_row, int(row.step_gamma)
+    drafted, accepted = draw_cycle(
+        tables,
+        state.seed,
+        request,
+        int(row.domain),
+        position,
+        trace_row,
+        int(mode.scheme),
+        int(mode.depth),
     )
-    row.step_proposed = proposed
-    row.step_accepted = accepted
+    # A tree is proposed whole or not at all; a chain ends where the proposer has no more.
+    is_chain = mode.proposed_tokens == mode.depth
+    row.step_proposed = drafted if is_chain or drafted == 0 else mode.proposed_tokens
+    row.step_verified = min(row.step_proposed, row.step_most)
+    row.step_accepted = min(accepted, row.step_verified)
+    if drafted > 0:
+        row.confidence_row = trace_row

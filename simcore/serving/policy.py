@@ -1,8 +1,9 @@
-"""Which draft length is in force: the engines' policies, and an oracle, inside the step kernel.
+"""Which draft mode is in force: the engines' policies, and an oracle, inside the step kernel.
 
 A policy sees what a scheduler could see: batch size, free blocks, past acceptance, the cost law.
 It decides when a step begins; every change is logged with its time and reason. Only the oracle
-sees the cycles that are about to run (reservation.plan_drafts).
+sees the cycles that are about to run (reservation.plan_cycle). A mode from 0 to γ is a chain of
+that length; narrower trees and other proposers follow behind (speculation.Speculation.modes).
 """
 
 import numpy as np
@@ -13,6 +14,7 @@ from simcore.cost.shape import StepShape
 from simcore.serving.policy_tables import (
     ACCEPTANCE_GATE,
     ADAPTIVE_EMA,
+    ADAPTIVE_VERIFICATION,
     BATCH_TABLE,
     FIXED,
     GOODPUT,
@@ -30,6 +32,7 @@ REASONS = (
     "blocks running out",
     "blocks free again",
     "the caller's policy",
+    "restarted after a failure",
 )
 (
     BATCH_SIZE,
@@ -41,16 +44,17 @@ REASONS = (
     LESS_MEMORY,
     MORE_MEMORY,
     CALLER,
+    RESTARTED,
 ) = range(len(REASONS))
 
 
 @compiled_apart
-def choose_draft_length(state: State, index: int, now_s: float) -> None:
-    """Set the draft length of the step that begins, and log a change."""
+def choose_mode(state: State, index: int, now_s: float) -> None:
+    """Set the draft mode of the step that begins, and log a change."""
     kind = state.policy.rule.kind
-    if kind in (FIXED, ORACLE):
+    if kind in (FIXED, ORACLE, ADAPTIVE_VERIFICATION):
         return
-    current = int(state.replicas[index].gamma)
+    current = int(state.replicas[index].mode)
     if kind == BATCH_TABLE:
         chosen, reason = _by_batch_size(state, index, current)
     elif kind == ADAPTIVE_EMA:
@@ -62,24 +66,24 @@ def choose_draft_length(state: State, index: int, now_s: float) -> None:
     else:
         chosen, reason = _by_memory(state, index, current)
     if chosen != current:
-        set_draft_length(state, index, now_s, chosen, reason)
+        set_mode(state, index, now_s, chosen, reason)
 
 
 @compiled_apart
-def set_draft_length(state: State, index: int, now_s: float, chosen: int, reason: int) -> None:
-    """Put a draft length in force and log when and why."""
+def set_mode(state: State, index: int, now_s: float, chosen: int, reason: int) -> None:
+    """Put a draft mode in force and log when and why."""
     replica = state.replicas[index]
-    change = state.changes[state.cursor.num_changes]
-    state.cursor.num_changes += 1
+    change = state.changes[state.cursor[0].num_changes]
+    state.cursor[0].num_changes += 1
     change.time_s = now_s
     change.replica = index
-    change.from_tokens = replica.gamma
-    change.to_tokens = chosen
+    change.from_mode = replica.mode
+    change.to_mode = chosen
     change.reason = reason
     change.num_running = replica.num_running
     change.free_blocks = replica.free_blocks
     change.acceptance = replica.policy_mean
-    replica.gamma = chosen
+    replica.mode = chosen
     replica.policy_age = 0
 
 
@@ -91,7 +95,7 @@ def observe_step(state: State, index: int, num_drafting: int, proposed: int, acc
     if policy.rule.kind == ADAPTIVE_EMA and num_drafting > 0:
         _average(state, index, accepted / num_drafting)
     elif policy.rule.kind == GOODPUT and num_drafting > 0:
-        expected = num_drafting * (policy.expected_tokens[replica.gamma] - 1.0)
+        expected = num_drafting * (policy.expected_tokens[replica.mode] - 1.0)
         if expected > 0.0:
             _average(state, index, accepted / expected)
     elif policy.rule.kind == ACCEPTANCE_GATE and proposed > 0:
@@ -191,12 +195,14 @@ def _goodput(state: State, index: int, gamma: int, requests: int, kv: int) -> fl
         batch,
         float(gamma),
         batch * drafts,
+        batch * drafts,
         batch * (1.0 + drafts),
         float(kv) if gamma == 0 else 0.0,
         float(kv) if gamma > 0 else 0.0,
         0.0,
         0.0,
         (1.0 + drafts) * (kv + batch * (1.0 + drafts) / 2) if gamma > 0 else 0.0,
+        0.0,
     )
     propose_s, target_s, reconcile_s, overhead_s = price_step(state.law, shape)
     return float(batch * tokens / (propose_s + target_s + reconcile_s + overhead_s))
@@ -204,17 +210,18 @@ def _goodput(state: State, index: int, gamma: int, requests: int, kv: int) -> fl
 
 @compiled_apart
 def _by_memory(state: State, index: int, current: int) -> tuple[int, int]:
+    """The lowest rung of the ladder whose bound the share of free blocks has fallen below."""
     policy, replica = state.policy, state.replicas[index]
     free = replica.free_blocks / replica.total_blocks
-    longest = state.limits.gamma
-    half = longest // 2
-    # Upwards a bound counts only once it is exceeded by the hysteresis.
-    off_bound = policy.rule.off_below + (policy.rule.up if current == 0 else 0.0)
-    short_bound = policy.rule.threshold + (policy.rule.up if current < longest else 0.0)
-    if free < off_bound:
-        chosen = 0
-    elif free < short_bound:
-        chosen = half
-    else:
-        chosen = longest
-    return chosen, LESS_MEMORY if chosen < current else MORE_MEMORY
+    standing = NOTHING  # the rung that is in force; 0: the full draft
+    for rung in range(len(policy.rungs)):
+        if int(policy.rungs[rung, 1]) == current and current != state.limits.mode:
+            standing = rung + 1
+    chosen = NOTHING
+    for rung in range(len(policy.rungs)):
+        # Upwards a bound counts only once it is exceeded by the hysteresis.
+        bound = policy.rungs[rung, 0] + (policy.rule.up if rung < standing else 0.0)
+        if free < bound:
+            chosen = rung + 1
+    mode = int(policy.rungs[chosen - 1, 1]) if chosen > 0 else int(state.limits.mode)
+    return mode, LESS_MEMORY if chosen > standing else MORE_MEMORY

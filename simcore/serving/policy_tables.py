@@ -5,10 +5,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from simcore.by_pointer import by_pointer
 from simcore.records import Record, new_record
 from simcore.speculation import (
     AcceptanceGate,
     AdaptiveEMA,
+    AdaptiveVerification,
     BatchSizeTable,
     GoodputPolicy,
     MemoryPressure,
@@ -17,8 +19,16 @@ from simcore.speculation import (
     Speculation,
 )
 
-FIXED, BATCH_TABLE, ADAPTIVE_EMA, ACCEPTANCE_GATE, GOODPUT, MEMORY_PRESSURE, ORACLE = range(7)
-
+(
+    FIXED,
+    BATCH_TABLE,
+    ADAPTIVE_EMA,
+    ACCEPTANCE_GATE,
+    GOODPUT,
+    MEMORY_PRESSURE,
+    ORACLE,
+    ADAPTIVE_VERIFICATION,
+) = range(8)
 
 RULE_DTYPE = np.dtype(
     [
@@ -32,17 +42,18 @@ RULE_DTYPE = np.dtype(
         ("up", "f8"),
         ("down", "f8"),
         ("threshold", "f8"),
-        ("off_below", "f8"),
     ]
 )
 
 
+@by_pointer
 class PolicyTables(NamedTuple):
     """A policy as plain numbers; fields that a kind does not use are empty or zero."""
 
     rule: Record  # RULE_DTYPE
     candidates: NDArray[np.int64]
     table: NDArray[np.int64]  # [num_rows, 3] first, last, draft length
+    rungs: NDArray[np.float64]  # [num_rungs, 2] of the memory ladder: free share below, draft mode
     expected_tokens: NDArray[np.float64]  # [γ_max + 1] E[Y] by draft length
     expected_drafts: NDArray[np.float64]  # [γ_max + 1] proposed drafts a cycle
 
@@ -55,10 +66,12 @@ def policy_tables(
     """The numbers of a scenario's policy; `expected_*` by draft length, from the profile."""
     policy = speculation.policy
     rows = policy.table if isinstance(policy, BatchSizeTable) else ()
+    rungs = speculation.rungs() if isinstance(policy, MemoryPressure) else ()
     return PolicyTables(
         rule=new_record(RULE_DTYPE, **_rule(policy)),
         candidates=np.array(speculation.draft_lengths(), dtype=np.int64),
         table=np.array(rows, dtype=np.int64).reshape(-1, 3),
+        rungs=np.array(rungs, dtype=np.float64).reshape(-1, 2),
         expected_tokens=expected_tokens,
         expected_drafts=expected_drafts,
     )
@@ -89,12 +102,9 @@ def _rule(policy: Policy) -> dict[str, float]:
         case GoodputPolicy():
             settings = {"kind": GOODPUT, "ema_alpha": policy.ema_alpha, "up": policy.hysteresis}
         case MemoryPressure():
-            settings = {
-                "kind": MEMORY_PRESSURE,
-                "threshold": policy.shorten_below,
-                "off_below": policy.off_below,
-                "up": policy.hysteresis,
-            }
+            settings = {"kind": MEMORY_PRESSURE, "up": policy.hysteresis}
+        case AdaptiveVerification():
+            settings = {"kind": ADAPTIVE_VERIFICATION}
         case Oracle():
             settings = {"kind": ORACLE}
     return settings

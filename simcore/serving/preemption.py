@@ -1,42 +1,65 @@
 """Making room: who is preempted, who fails, and what comes back (simcore/engines.py)."""
 
 from simcore.compiled import compiled, compiled_apart
+from simcore.serving.ending import end_request
 from simcore.serving.ledger import missing_blocks, release_to
-from simcore.serving.reservation import (
-    candidates,
-    covered_tokens,
-    lacks_room,
-    life_blocks,
-    plan_drafts,
+from simcore.serving.prefix_cache import leave_prefix, share_prefix
+from simcore.serving.reservation import covered_tokens, lacks_room, life_blocks, plan_cycle
+from simcore.serving.state import (
+    DECODING,
+    FAILED,
+    NOTHING,
+    OUTGREW_MEMORY,
+    State,
 )
-from simcore.serving.state import DECODING, FAILED, NONE, NOTHING, OUTGREW_MEMORY, WAITING, State
+from simcore.serving.waiting import put_back
 
 
 @compiled_apart
-def make_room(state: State, index: int, position: int) -> int:
-    """Preempt from the end of the running list until the request at `position` has its blocks.
+def make_room(state: State, index: int, position: int) -> tuple[int, int]:
+    """Preempt until the request at `position` has its blocks: (how many, the position now).
 
-    May preempt that request itself. Alone on the replica, or in a slot of its own, it first gives
-    up its drafts, and fails where not even one more token fits: nothing that waiting could change.
+    It may have to go itself; whoever came behind it then stands at the position. Alone on the
+    replica, or in a slot of its own, it first gives up its drafts, and fails where not even one
+    more token fits: nothing that waiting could change.
     """
     replica = state.replicas[index]
     request = int(state.running[index, position])
     row = state.requests[request]
     preempted = 0
     while lacks_room(state, index, request):
-        last = replica.num_running - 1
-        if last > 0 and state.limits.slot_blocks == 0:
-            _preempt(state, index, last)
+        if replica.num_running > 1 and state.limits.slot_blocks == 0:
+            victim = _victim(state, index)
+            _preempt(state, index, victim)
             preempted += 1
-            if last == position:
+            if victim == position:
                 break
-        elif row.step_gamma > 0:
-            row.step_gamma = 0
+            position -= int(victim < position)
+        elif row.step_mode > 0:
+            row.step_mode = 0
             row.step_tokens = 1
+            row.step_most = 0
         else:
             _fail(state, index, position)
             break
-    return preempted
+    return preempted, position
+
+
+@compiled
+def _victim(state: State, index: int) -> int:
+    """Position of who goes first: the last admitted; by priority the last of the least urgent."""
+    last = int(state.replicas[index].num_running) - 1
+    if state.limits.is_prioritised == 0:
+        return last
+    chosen = last
+    for position in range(last - 1, -1, -1):
+        row = state.requests[state.running[index, position]]
+        other = state.requests[state.running[index, chosen]]
+        if row.level > other.level or (
+            row.level == other.level and row.arrival_s > other.arrival_s
+        ):
+            chosen = position
+    return chosen
 
 
 @compiled_apart
@@ -45,7 +68,7 @@ def retract(state: State, index: int) -> int:
 
     Among equals the longest prompt goes; the last request stays.
     """
-    gamma = int(state.replicas[index].gamma)
+    mode = int(state.replicas[index].mode)
     preempted = 0
     while state.replicas[index].num_running > 1:
         missing, victim = 0, NOTHING
@@ -53,8 +76,7 @@ def retract(state: State, index: int) -> int:
             request = int(state.running[index, position])
             row = state.requests[request]
             if row.state == DECODING:
-                row.step_gamma = plan_drafts(state, request, gamma)
-                row.step_tokens = 1 + candidates(state, int(row.step_gamma))
+                plan_cycle(state, request, mode)
                 missing += missing_blocks(state, request, covered_tokens(state, request))
             other = state.requests[state.running[index, victim]]
             if row.emitted_tokens < other.emitted_tokens or (
@@ -70,7 +92,7 @@ def retract(state: State, index: int) -> int:
 
 
 @compiled_apart
-def _drop(state: State, index: int, position: int) -> int:
+def take_out(state: State, index: int, position: int) -> int:
     """Take the request at `position` out of the running list; its blocks return."""
     replica = state.replicas[index]
     request = int(state.running[index, position])
@@ -80,17 +102,24 @@ def _drop(state: State, index: int, position: int) -> int:
     row = state.requests[request]
     if row.state == DECODING:
         replica.num_decoding -= 1
-    _yield_blocks(state, index, request)
+    yield_blocks(state, index, request)
     row.committed_tokens = 0
     row.step_tokens = 0
-    row.step_gamma = 0
+    row.step_mode = 0
     return request
 
 
-@compiled
-def _yield_blocks(state: State, index: int, request: int) -> None:
-    """Give back all KV that a request holds or was promised; it may come again."""
+@compiled_apart
+def yield_blocks(state: State, index: int, request: int) -> None:
+    """Give back all KV that a request holds or was promised; what it shares stays cached."""
+    row = state.requests[request]
+    shares = state.limits.caches_prefixes and row.prefix_end > row.prefix_begin
+    if shares:
+        share_prefix(state, index, request)
+    row.draft_committed_tokens = 0
     release_to(state, index, request, NOTHING)
+    if shares:
+        leave_prefix(state, index, request)
     if state.limits.admits_whole_life:
         state.replicas[index].promised_blocks -= life_blocks(state, request)
 
@@ -98,33 +127,21 @@ def _yield_blocks(state: State, index: int, request: int) -> None:
 @compiled
 def leave(state: State, index: int, request: int) -> None:
     """A running request leaves its replica for good."""
-    _yield_blocks(state, index, request)
+    yield_blocks(state, index, request)
     row = state.requests[request]
     state.replicas[index].outstanding_tokens -= row.prompt_tokens + row.emitted_tokens
 
 
 @compiled_apart
 def _preempt(state: State, index: int, position: int) -> None:
-    request = _drop(state, index, position)
-    replica = state.replicas[index]
-    row = state.requests[request]
-    row.state = WAITING
-    row.num_preemptions += 1
-    row.next_waiting = replica.waiting_head
-    replica.waiting_head = request
-    if replica.num_waiting == 0:  # what the list still holds was cancelled
-        row.next_waiting = NONE
-        replica.waiting_tail = request
-    replica.num_waiting += 1
+    request = take_out(state, index, position)
+    state.requests[request].num_preemptions += 1
+    put_back(state, index, request)
 
 
 @compiled_apart
 def _fail(state: State, index: int, position: int) -> None:
-    request = _drop(state, index, position)
+    request = take_out(state, index, position)
     row = state.requests[request]
     state.replicas[index].outstanding_tokens -= row.prompt_tokens + row.emitted_tokens
-    row.state = FAILED
-    row.reason = OUTGREW_MEMORY
-    # The last commit ended at this very moment, or the request has only just been admitted.
-    row.finish_s = max(row.last_emission_s, row.scheduled_s)
-    state.cursor.num_ended += 1
+    end_request(state, request, FAILED, OUTGREW_MEMORY, state.replicas[index].now_s)

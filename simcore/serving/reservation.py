@@ -2,15 +2,9 @@
 
 from simcore.compiled import compiled
 from simcore.serving.cycle import draw
-from simcore.serving.ledger import missing_blocks
+from simcore.serving.ledger import missing_blocks, missing_draft_blocks
 from simcore.serving.policy_tables import ORACLE
 from simcore.serving.state import DECODING, State
-
-
-@compiled
-def candidates(state: State, gamma: int) -> int:
-    """m: tokens that one request drafts and has verified at this draft length; a tree is whole."""
-    return int(state.limits.num_draft_tokens) if gamma == state.limits.gamma else gamma
 
 
 @compiled
@@ -23,7 +17,7 @@ def covered_tokens(state: State, request: int) -> int:
         return int(row.committed_tokens)
     if state.limits.headroom_tokens > 0:
         return int(row.committed_tokens + state.limits.headroom_tokens)
-    drafts = candidates(state, int(row.step_gamma))
+    drafts = state.modes[row.step_mode].verified_tokens
     return int(row.committed_tokens + 1 + drafts + state.limits.lookahead_tokens)
 
 
@@ -32,26 +26,31 @@ def life_blocks(state: State, request: int) -> int:
     """Blocks at the end of the longest life that the request declared."""
     row = state.requests[request]
     size = state.limits.block_size
-    tokens = row.prompt_tokens + row.max_tokens + state.limits.num_draft_tokens
+    tokens = row.prompt_tokens + row.max_tokens + state.limits.most_verified_tokens
     return int((tokens + size - 1) // size)
 
 
 @compiled
-def plan_drafts(state: State, request: int, gamma: int) -> int:
-    """Drafts planned for one request of a step; the oracle alone looks at what would survive."""
+def plan_cycle(state: State, request: int, mode: int) -> None:
+    """Plan one request's cycle: mode and tokens; the oracle alone looks at what would survive."""
     row = state.requests[request]
-    if row.can_speculate == 0:
-        return 0
-    if state.policy.rule.kind == ORACLE:
-        row.step_gamma = gamma
+    row.step_mode = mode if row.can_speculate else 0
+    row.step_most = state.modes[row.step_mode].verified_tokens
+    if state.policy.rule.kind == ORACLE and row.step_mode > 0:
         draw(state, request)
-        return int(row.step_accepted)
-    return gamma
+        row.step_mode = row.step_accepted
+        row.step_most = row.step_accepted
+    row.step_tokens = 1 + state.modes[row.step_mode].verified_tokens
 
 
 @compiled
 def lacks_room(state: State, index: int, request: int) -> bool:
+    """Whether blocks are missing, of any pool."""
     missing = missing_blocks(state, request, covered_tokens(state, request))
     if state.limits.slot_blocks > 0:
         return missing > 0  # a slot is all there is
-    return bool(missing > state.replicas[index].free_blocks)
+    replica = state.replicas[index]
+    return bool(
+        missing > replica.free_blocks
+        or missing_draft_blocks(state, request) > replica.draft_free_blocks
+    )

@@ -6,6 +6,7 @@ Both give the same records.
 """
 
 import heapq
+import math
 from collections.abc import Callable, Generator
 from enum import IntEnum
 from typing import Any
@@ -14,12 +15,21 @@ import numpy as np
 import simpy
 
 from simcore.records import Records
-from simcore.serving.begin import begin, has_work
 from simcore.serving.caller_policy import CallerPolicy, ask_policy
-from simcore.serving.clients import arrive, give_up
-from simcore.serving.commit import commit
-from simcore.serving.engine import RECORDS_FULL, records_full, run_until
+from simcore.serving.cycle_log import CycleLog
+from simcore.serving.engine import RECORDS_FULL, run_until
+from simcore.serving.one_step import (
+    arrive,
+    begin,
+    commit,
+    give_up,
+    has_work,
+    meet_faults,
+    next_times_s,
+    records_full,
+)
 from simcore.serving.state import STEP_DTYPE, State
+from simcore.serving.step_totals import StepTotals
 
 STEPS_PER_CHUNK = 200_000
 
@@ -30,9 +40,10 @@ class Priority(IntEnum):
     """Order of events at one moment."""
 
     COMMIT = 0  # a step's tokens and blocks are there before anything else looks
-    CANCEL = 1
-    ARRIVAL = 2
-    BEGIN = 3  # a step that begins sees everyone who has arrived by then
+    FAULT = 1
+    CANCEL = 2
+    ARRIVAL = 3
+    BEGIN = 4  # a step that begins sees everyone who has arrived by then
 
 
 class Clock(simpy.Environment):
@@ -58,36 +69,63 @@ class Service:
     def __init__(
         self,
         state: State,
+        *,
         progress: Progress | None = None,
         policy: CallerPolicy | None = None,
+        keeps_steps: bool = True,
+        records_cycles: bool = False,
     ) -> None:
         self._clock = Clock()
         self._state = state
         self._progress = progress
         self._policy = policy
+        self._keeps_steps = keeps_steps
+        self._cycles = CycleLog() if records_cycles else None
         self._chunks: list[Records] = []
         self._changes: list[Records] = []
+        self._totals = StepTotals()
 
-    def run(self) -> Records:
-        """Run to the end in the bulk kernel; returns the step records in order of time."""
+    def run(self) -> None:
+        """Run to the end in the bulk kernel."""
         self._clock.process(self._bulk())
         self._clock.run()
-        return self._take_steps()
+        self._flush_steps()
 
-    def run_stepwise(self) -> Records:
-        """Run to the end one event at a time; returns the same records as `run`."""
-        self._wake = [self._clock.event() for _ in self._state.replicas]
-        self._clock.process(self._arrivals())
-        self._clock.process(self._patience())
-        for index in range(len(self._state.replicas)):
-            self._clock.process(self._replica(index))
-        self._clock.run()
-        return self._take_steps()
+    def run_stepwise(self) -> None:
+        """Run to the end one event at a time; leaves the same records as `run`."""
+        count = len(self._state.replicas)
+        self._wake = [self._clock.event() for _ in range(count)]
+        self._work = [self._clock.process(self._replica(index)) for index in range(count)]
+        self._expected: dict[Priority, float] = {}
+        self._expect_all()
+        self._clock.run(until=self._all_ended())
+        self._flush_steps()
+
+    @property
+    def steps(self) -> Records:
+        """Step records in order of time; empty where they are not kept."""
+        if not self._chunks:
+            return new_step_records(0)[:0]
+        steps = self._chunks[0] if len(self._chunks) == 1 else np.concatenate(self._chunks)
+        if len(self._state.replicas) == 1:
+            return steps  # one replica's steps begin in the order they are recorded
+        return steps[np.lexsort((steps["replica"], steps["begin_s"]))]
+
+    @property
+    def totals(self) -> StepTotals:
+        """Sums over the steps that were not kept."""
+        return self._totals
 
     @property
     def changes(self) -> Records:
-        """Draft lengths put in force, in order of time; complete once the run has ended."""
-        return np.concatenate(self._changes)
+        """Draft modes put in force, in order of time; complete once the run has ended."""
+        changes = np.concatenate(self._changes)
+        return changes[np.lexsort((changes["replica"], changes["time_s"]))]
+
+    @property
+    def cycles(self) -> Records | None:
+        """Single cycles, where they were asked for."""
+        return self._cycles.records() if self._cycles is not None else None
 
     def _bulk(self) -> Generator[simpy.Event, None, None]:
         while True:
@@ -99,19 +137,54 @@ class Service:
             self._flush_steps()
             yield self._clock.at(self._clock.now, Priority.BEGIN)
 
-    def _arrivals(self) -> Generator[simpy.Event, None, None]:
-        for arrival_s in self._state.requests["arrival_s"]:
-            yield self._clock.at(float(arrival_s), Priority.ARRIVAL)
-            index = arrive(self._state)
-            if not self._wake[index].triggered:
-                self._wake[index].succeed()
+    def _all_ended(self) -> simpy.Event:
+        self._end = self._clock.event()
+        return self._end
 
-    def _patience(self) -> Generator[simpy.Event, None, None]:
-        for gives_up_s in self._state.requests["gives_up_s"]:
-            if not np.isfinite(gives_up_s):
-                return
-            yield self._clock.at(float(gives_up_s), Priority.CANCEL)
+    def _expect_all(self) -> None:
+        """Whatever happened may bring the next arrival, patience or failure nearer."""
+        state = self._state
+        if state.cursor[0].num_ended == len(state.requests) and not self._end.triggered:
+            self._end.succeed()
+        arrival_s, deadline_s, fault_s = next_times_s(state)
+        self._expect(Priority.ARRIVAL, arrival_s, self._arrivals)
+        self._expect(Priority.CANCEL, deadline_s, self._patience)
+        self._expect(Priority.FAULT, fault_s, self._faults)
+
+    def _expect(self, priority: Priority, time_s: float, happen: Callable[[float], None]) -> None:
+        """Let `happen` run at `time_s`, unless it is going to by then."""
+        if time_s < self._expected.get(priority, math.inf):
+            self._expected[priority] = time_s
+            self._clock.process(self._await(priority, time_s, happen))
+
+    def _await(
+        self, priority: Priority, time_s: float, happen: Callable[[float], None]
+    ) -> Generator[simpy.Event, None, None]:
+        yield self._clock.at(time_s, priority)
+        if self._expected.get(priority) == time_s:
+            del self._expected[priority]
+        happen(time_s)
+        self._expect_all()
+        self._wake_all()
+
+    def _arrivals(self, now_s: float) -> None:
+        while next_times_s(self._state)[0] <= now_s:
+            arrive(self._state)
+
+    def _patience(self, now_s: float) -> None:
+        while next_times_s(self._state)[1] <= now_s:
             give_up(self._state)
+
+    def _faults(self, now_s: float) -> None:
+        was_busy = self._state.replicas["is_busy"].copy()
+        meet_faults(self._state, now_s)
+        for index in np.flatnonzero(was_busy != self._state.replicas["is_busy"]):
+            self._work[index].interrupt()  # its step will not commit
+
+    def _wake_all(self) -> None:
+        for index, event in enumerate(self._wake):
+            if has_work(self._state, index) and not event.triggered:
+                event.succeed()
 
     def _replica(self, index: int) -> Generator[simpy.Event, None, None]:
         replica = self._state.replicas[index]
@@ -121,21 +194,35 @@ class Service:
                 self._wake[index] = self._clock.event()
                 yield self._wake[index]
             yield self._clock.at(self._clock.now, Priority.BEGIN)
+            if not has_work(self._state, index):
+                continue
             if records_full(self._state):
                 self._flush_steps()
             if self._policy is not None:
                 ask_policy(self._policy, self._state, index, self._clock.now, last)
             begin(self._state, index, self._clock.now)
-            while replica["is_busy"]:
-                yield self._clock.at(float(replica["step_end_s"]), Priority.COMMIT)
-                commit(self._state, index)
-                step = self._state.steps[replica["step_row"]]
-                last = (int(step["proposed_tokens"]), int(step["accepted_tokens"]))
+            self._expect_all()
+            if replica["is_busy"]:
+                try:
+                    yield self._clock.at(float(replica["step_end_s"]), Priority.COMMIT)
+                except simpy.Interrupt:
+                    continue
+                last = self._commit(index)
             self._report()
+
+    def _commit(self, index: int) -> tuple[int, int]:
+        """End a step; (proposed, accepted) drafts of it."""
+        state = self._state
+        if self._cycles is not None:
+            self._cycles.add(state, index)
+        commit(state, index)
+        self._expect_all()
+        step = state.steps[state.replicas[index]["step_row"]]
+        return int(step["proposed_tokens"]), int(step["accepted_tokens"])
 
     def _report(self) -> None:
         if self._progress is not None:
-            self._progress(int(self._state.cursor.num_ended), len(self._state.requests))
+            self._progress(int(self._state.cursor[0].num_ended), len(self._state.requests))
 
     def _flush_steps(self) -> None:
         """Move finished step records out, without copying them where none is under way.
@@ -143,27 +230,23 @@ class Service:
         The kernel goes on in a new buffer; steps under way begin it.
         """
         state = self._state
-        count = int(state.cursor.num_steps)
+        count = int(state.cursor[0].num_steps)
         busy = np.flatnonzero(state.replicas["is_busy"])
         open_rows = state.replicas["step_row"][busy]
-        fresh = new_step_records(len(state.replicas))
-        fresh[: len(busy)] = state.steps[open_rows]
+        under_way = state.steps[open_rows].copy()
         finished = state.steps[:count]
         if len(busy):
             finished = np.delete(finished, open_rows)
-        self._chunks.append(finished)
+        if not self._keeps_steps:
+            self._totals = self._totals.with_steps(finished)
+        else:
+            self._chunks.append(finished)
+            self._state = state = state._replace(steps=new_step_records(len(state.replicas)))
+        state.steps[: len(busy)] = under_way
         state.replicas["step_row"][busy] = np.arange(len(busy))
-        state.cursor.num_steps = len(busy)
-        self._changes.append(state.changes[: state.cursor.num_changes].copy())
-        state.cursor.num_changes = 0
-        self._state = state._replace(steps=fresh)
-
-    def _take_steps(self) -> Records:
-        self._flush_steps()
-        steps = self._chunks[0] if len(self._chunks) == 1 else np.concatenate(self._chunks)
-        if len(self._state.replicas) == 1:
-            return steps  # one replica's steps begin in the order they are recorded
-        return steps[np.lexsort((steps["replica"], steps["begin_s"]))]
+        state.cursor[0].num_steps = len(busy)
+        self._changes.append(state.changes[: state.cursor[0].num_changes].copy())
+        state.cursor[0].num_changes = 0
 
 
 def new_step_records(num_replicas: int) -> Records:

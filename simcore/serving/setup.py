@@ -14,26 +14,43 @@ from simcore.errors import InfeasibleError, ScenarioError
 from simcore.matching import acceptance_model, load_traces, matching_records, mismatches
 from simcore.profile.store import StoredProfile
 from simcore.records import Record, Records, new_record
-from simcore.scenario import Scenario
+from simcore.scenario import Deployment, Scenario
 from simcore.serving.memory import KVBudget, kv_budget
+from simcore.serving.one_step import plan_fault
 from simcore.serving.policy_tables import policy_tables
+from simcore.serving.prefix_cache import HEAD
 from simcore.serving.service import new_step_records
 from simcore.serving.state import (
+    BY_LOAD,
+    BY_SESSION,
     CHANGE_DTYPE,
     CURSOR_DTYPE,
+    FAULT_DTYPE,
+    IN_TURN,
     LIMITS_DTYPE,
+    MODE_DTYPE,
     NONE,
     NUM_GAP_BINS,
     PENDING,
+    PREFIX_DTYPE,
+    QUEUE_DTYPE,
     REQUEST_DTYPE,
     State,
     new_replicas,
 )
+from simcore.speculation import Speculation
 from simcore.workload.lengths import declared_max_tokens
+from simcore.workload.prefixes import Prefixes, no_prefixes, shared_prefixes
 from simcore.workload.sampling import IntArray, RequestBatch, sample_requests
 
 CHANGES_PER_CHUNK = 1000
 NO_LIMIT = 1 << 40
+MAX_CACHE_BYTES = 4 << 30
+ROUTING = {
+    "round_robin": IN_TURN,
+    "least_outstanding": BY_LOAD,
+    "session_affinity": BY_SESSION,
+}
 PLAIN_STREAM = 5  # of the seed; the workload's own streams are SeedSequence children
 
 
@@ -82,33 +99,126 @@ def new_state(
     model = acceptance_model(stored, scenario, reference, gamma, traces=traces)
     _check_policy(scenario, model)
     loaded = reference if gamma > 0 else None
-    budget = kv_budget(stored.profile, deployment, loaded)
+    budget = kv_budget(stored.profile, deployment, scenario.speculation)
     batch = sample_requests(
         scenario.workload, model.domain_names, model.traces, scenario.seed, pools=variation.pools
     )
+    prefixes = _prefixes(scenario, batch, budget)
     policy = policy_tables(scenario.speculation, *_expectations(scenario, model))
-    window_steps = int(policy.rule.window_steps)
+    modes = draft_modes(scenario.speculation)
+    deepest = int(modes["depth"].max())
+    count, replicas = len(batch.arrival_s), deployment.replicas
     state = State(
-        requests=_request_records(batch, scenario),
+        requests=_request_records(batch, prefixes, scenario, model.domain_names),
         replicas=new_replicas(
-            deployment.replicas, budget.total_blocks, max(scenario.speculation.draft_lengths())
+            replicas, budget.total_blocks, budget.draft_blocks, _initial_mode(scenario)
         ),
-        running=np.zeros((deployment.replicas, deployment.max_num_seqs), dtype=np.int64),
-        steps=new_step_records(deployment.replicas),
-        changes=np.zeros(CHANGES_PER_CHUNK + deployment.replicas, dtype=CHANGE_DTYPE),
-        gate_window=np.zeros((deployment.replicas, window_steps, 2), dtype=np.int64),
+        running=np.zeros((replicas, deployment.max_num_seqs), dtype=np.int64),
+        queues=_empty_queues(scenario),
+        arrived=np.zeros(count, dtype=np.int64),
+        due=np.zeros(count - batch.turns.num_open, dtype=np.int64),
+        steps=new_step_records(replicas),
+        changes=np.zeros(CHANGES_PER_CHUNK + 2 * replicas, dtype=CHANGE_DTYPE),
+        modes=modes,
+        faults=_listed_faults(deployment),
+        prefix_runs=prefixes.runs,
+        prefixes=_empty_cache(replicas, prefixes, budget.total_blocks),
+        gate_window=np.zeros((replicas, int(policy.rule.window_steps), 2), dtype=np.int64),
+        survivals=np.zeros(deployment.max_num_seqs * deepest),
         gap_counts=np.zeros(NUM_GAP_BINS, dtype=np.int64),
-        accepted_counts=np.zeros(gamma + 1, dtype=np.int64),
-        cursor=new_record(CURSOR_DTYPE),
-        limits=_limits(scenario, stored, budget.total_blocks, len(batch.arrival_s)),
+        accepted_histogram=np.zeros((count, deepest + 1), dtype=np.int32),
+        cursor=np.zeros(1, dtype=CURSOR_DTYPE).view(np.recarray),
+        limits=_limits(scenario, stored, budget, batch, prefixes),
         law=law_tables(
-            stored.profile.cost, loaded, speculative_factor=variation.speculative_cost_factor
+            stored.profile.cost,
+            loaded,
+            speculative_factor=variation.speculative_cost_factor,
+            others=tuple(s.proposer for s in scenario.speculation.schemes()[1:]),
         ),
         cycles=model.tables,
         policy=policy,
         seed=np.uint64(scenario.seed),
     )
+    if can_fail(deployment):
+        for index in range(replicas):
+            plan_fault(state, index, 0.0)
     return Prepared(state, model, budget, found)
+
+
+def can_fail(deployment: Deployment) -> bool:
+    """Whether any replica ever fails."""
+    failures = deployment.failures
+    return bool(failures.outages) or failures.mean_time_between_s is not None
+
+
+def draft_modes(speculation: Speculation) -> Records:
+    """The draft modes of a scenario as rows of MODE_DTYPE."""
+    return np.array(list(speculation.modes()), dtype=MODE_DTYPE)
+
+
+def _initial_mode(scenario: Scenario) -> int:
+    """The longest draft that the policy may choose of the scenario's own."""
+    return max(scenario.speculation.draft_lengths())
+
+
+def _priorities(scenario: Scenario, domain_names: tuple[str, ...]) -> NDArray[np.int64]:
+    """Class of each domain, the most urgent 0; one class for all under first come first served."""
+    if scenario.deployment.scheduling == "fcfs":
+        return np.zeros(len(domain_names), dtype=np.int64)
+    asked = [scenario.workload.share(name).priority for name in domain_names]
+    return np.unique(asked, return_inverse=True)[1].astype(np.int64)
+
+
+def _empty_queues(scenario: Scenario) -> Records:
+    names = tuple(scenario.workload.domains) or ("any",)
+    num_levels = int(_priorities(scenario, names).max()) + 1
+    queues = np.zeros((scenario.deployment.replicas, num_levels), dtype=QUEUE_DTYPE)
+    queues["head"] = queues["tail"] = NONE
+    return queues
+
+
+def _listed_faults(deployment: Deployment) -> Records:
+    outages = sorted(deployment.failures.outages, key=lambda outage: outage.at_s)
+    rows = [(o.replica, o.at_s, o.at_s + o.for_s) for o in outages]
+    return np.array(rows, dtype=FAULT_DTYPE)
+
+
+def _empty_cache(num_replicas: int, prefixes: Prefixes, total_blocks: int) -> Records:
+    num_entries = 1 + prefixes.num_contents
+    if num_replicas * num_entries * PREFIX_DTYPE.itemsize > MAX_CACHE_BYTES:
+        raise ScenarioError(
+            f"the prefix cache would keep track of {num_entries} different blocks on each of "
+            f"{num_replicas} replicas; use a larger block_size, fewer requests, or set "
+            "prefix_caching to false"
+        )
+    entries = np.zeros((num_replicas, num_entries), dtype=PREFIX_DTYPE)
+    entries["gap"][:, HEAD] = total_blocks
+    return entries
+
+
+def _prefixes(scenario: Scenario, batch: RequestBatch, budget: KVBudget) -> Prefixes:
+    """What requests share, where this engine keeps it."""
+    deployment = scenario.deployment
+    # A seat of its own (llama.cpp) has its own KV: nothing of it is another's.
+    if not deployment.prefix_caching or RULES[deployment.preset].has_fixed_slots:
+        return no_prefixes(len(batch.arrival_s))
+    prefixes = shared_prefixes(
+        scenario.workload,
+        deployment.block_size,
+        prompt_tokens=batch.prompt_tokens,
+        output_tokens=batch.output_tokens,
+        session=batch.turns.session,
+        group=batch.group,
+        group_tokens=batch.group_tokens,
+    )
+    if not prefixes.is_empty and budget.draft_blocks > 0 and not budget.pools_are_alike:
+        raise ScenarioError(
+            "a prefix is found again only in both pools, whose blocks must stand for the same "
+            f"tokens: {budget.total_blocks} blocks of {budget.block_size} and "
+            f"{budget.draft_blocks} of {budget.draft_block_size}; leave draft_kv_fraction and "
+            "draft_block_size out, or set prefix_caching to false"
+        )
+    return prefixes
 
 
 def _first_fitting(stored: StoredProfile, scenario: Scenario) -> str:
@@ -132,45 +242,69 @@ def _check_limits(scenario: Scenario) -> None:
 
 
 def _limits(
-    scenario: Scenario, stored: StoredProfile, total_blocks: int, num_requests: int
+    scenario: Scenario,
+    stored: StoredProfile,
+    budget: KVBudget,
+    batch: RequestBatch,
+    prefixes: Prefixes,
 ) -> Record:
     """The deployment's limits, and its engine's rules as numbers for this speculation."""
     deployment, speculation = scenario.deployment, scenario.speculation
     rules, gamma = RULES[deployment.preset], speculation.num_speculative_tokens
-    drafts_with_kv = False
+    kind = None
     if gamma > 0 and speculation.proposer is not None:
-        drafts_with_kv = stored.profile.proposers[speculation.proposer].kind != "ngram"
-    headroom = 0
-    if rules.holds_double_buffer and gamma > 0:
-        topk = speculation.tree.count(-1) if speculation.tree is not None else 1
-        slots = sglang_step_slots(
-            gamma, topk, 1 + speculation.num_draft_tokens, deployment.block_size
-        )
-        headroom = 2 * slots
+        kind = stored.profile.proposers[speculation.proposer].kind
+    headroom = _headroom_tokens(scenario) if rules.holds_double_buffer and gamma > 0 else 0
     keeps = rules.keeps_rejected_blocks or rules.has_fixed_slots
-    if rules.has_fixed_slots and total_blocks < deployment.max_num_seqs:
+    if rules.has_fixed_slots and budget.total_blocks < deployment.max_num_seqs:
         raise InfeasibleError(
-            f"{total_blocks} KV blocks for {deployment.max_num_seqs} seats of their own; expected "
-            "at least a block a seat: lower max_num_seqs or raise kv_cache_tokens"
+            f"{budget.total_blocks} KV blocks for {deployment.max_num_seqs} seats of their own; "
+            "expected at least a block a seat: lower max_num_seqs or raise kv_cache_tokens"
         )
+    failures, workload = deployment.failures, scenario.workload
+    slot_blocks = budget.total_blocks // deployment.max_num_seqs if rules.has_fixed_slots else 0
     return new_record(
         LIMITS_DTYPE,
         block_size=deployment.block_size,
         max_num_seqs=deployment.max_num_seqs,
         max_num_batched_tokens=deployment.max_num_batched_tokens,
-        gamma=gamma,
-        num_draft_tokens=speculation.num_draft_tokens,
+        mode=gamma,
+        initial_mode=_initial_mode(scenario),
+        most_verified_tokens=speculation.num_draft_tokens,
         max_queue=NO_LIMIT if deployment.max_queue is None else deployment.max_queue,
-        lookahead_tokens=gamma if rules.reserves_lookahead and drafts_with_kv else 0,
+        lookahead_tokens=gamma if rules.reserves_lookahead and kind not in (None, "ngram") else 0,
         headroom_tokens=headroom,
         kept_tokens=NO_LIMIT if keeps else headroom,
-        slot_blocks=total_blocks // deployment.max_num_seqs if rules.has_fixed_slots else 0,
+        slot_blocks=slot_blocks,
         prefills_apart=rules.prefills_apart,
         retracts_youngest=rules.retracts_youngest,
         admits_whole_life=rules.admits_whole_life,
         pads_drafts=rules.pads_drafts,
-        routes_by_load=deployment.routing == "least_outstanding",
-        first_counted=int(scenario.warmup_fraction * num_requests),
+        routing=ROUTING[deployment.routing],
+        first_counted=int(scenario.warmup_fraction * len(batch.arrival_s)),
+        num_open=batch.turns.num_open,
+        ends_sessions=workload.sessions is not None,
+        patience_s=np.inf if workload.patience_s is None else workload.patience_s,
+        is_prioritised=deployment.scheduling == "priority",
+        watermark_blocks=int(np.ceil(deployment.watermark * budget.total_blocks)),
+        caches_prefixes=not prefixes.is_empty,
+        drops_last_hit=rules.drops_last_hit and kind == "eagle",
+        draft_block_size=budget.draft_block_size,
+        mean_up_s=failures.mean_time_between_s or 0.0,
+        mean_down_s=failures.mean_repair_s,
+        retries_lost=failures.requests == "retry",
+    )
+
+
+def _headroom_tokens(scenario: Scenario) -> int:
+    """SGLang holds twice what a step takes."""
+    speculation = scenario.speculation
+    topk = speculation.tree.count(-1) if speculation.tree is not None else 1
+    return 2 * sglang_step_slots(
+        speculation.num_speculative_tokens,
+        topk,
+        1 + speculation.num_draft_tokens,
+        scenario.deployment.block_size,
     )
 
 
@@ -191,11 +325,11 @@ def _expectations(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """E[Y] and proposed drafts a cycle by draft length 0 .. longest, pooled over the domains.
 
-    Only the goodput policy expects anything; for the others the recordings are not walked.
+    Only two policies expect anything; for the others the recordings are not walked.
     """
     longest = scenario.speculation.num_speculative_tokens
     tokens, drafts = np.ones(longest + 1), np.zeros(longest + 1)
-    if scenario.speculation.policy.kind != "goodput":
+    if scenario.speculation.policy.kind not in ("goodput", "adaptive_verification"):
         return tokens, drafts
     for gamma in range(1, longest + 1):
         if model.traces is not None:
@@ -204,27 +338,34 @@ def _expectations(
                 tokens[gamma] += cycles.accepted.mean()
                 drafts[gamma] = cycles.proposed.mean()
         elif gamma == model.max_gamma:
-            match = model.tables.match_probability
-            survival = np.cumprod(model.tables.conditional, axis=1).sum(axis=1) * match
+            match = model.tables.match_probability[0]
+            survival = np.cumprod(model.tables.conditional[0], axis=1).sum(axis=1) * match
             tokens[gamma] += survival.mean()
             drafts[gamma] = gamma * match.mean()
     return tokens, drafts
 
 
-def _request_records(batch: RequestBatch, scenario: Scenario) -> Records:
+def _request_records(
+    batch: RequestBatch, prefixes: Prefixes, scenario: Scenario, domain_names: tuple[str, ...]
+) -> Records:
     requests = np.zeros(len(batch.arrival_s), dtype=REQUEST_DTYPE)
     for name in ("arrival_s", "prompt_tokens", "output_tokens", "domain", "trace"):
         requests[name] = getattr(batch, name)
+    for name in ("session", "follower", "think_s"):
+        requests[name] = getattr(batch.turns, name)
+    requests["arrival_s"][batch.turns.num_open :] = np.inf  # until the turn before has ended
+    requests["prefix_begin"], requests["prefix_end"] = prefixes.begin, prefixes.end
+    requests["level"] = _priorities(scenario, domain_names)[batch.domain]
     requests["max_tokens"] = declared_max_tokens(scenario.workload, batch.output_tokens)
     for name in ("scheduled_s", "first_token_s", "last_emission_s", "finish_s"):
         requests[name] = -1.0
     requests["state"] = PENDING
-    requests["replica"] = NONE
+    for name in ("replica", "confidence_row", "next_waiting"):
+        requests[name] = NONE
     patience_s = scenario.workload.patience_s
-    requests["gives_up_s"] = np.inf if patience_s is None else batch.arrival_s + patience_s
+    requests["gives_up_s"] = np.inf if patience_s is None else requests["arrival_s"] + patience_s
     requests["can_speculate"] = 1
     if scenario.speculation.plain_fraction > 0.0:
         luck = np.random.default_rng([scenario.seed, PLAIN_STREAM]).random(len(requests))
         requests["can_speculate"] = luck >= scenario.speculation.plain_fraction
-    requests["next_waiting"] = NONE
     return requests

@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from simcore.acceptance.model import AcceptanceModel
 from simcore.acceptance.trace import TraceSet
@@ -21,6 +22,7 @@ from simcore.serving.state import (
     REASON_NAMES,
     STATE_NAMES,
 )
+from simcore.serving.step_totals import StepTotals
 from simcore.version import specplan_version
 from simcore.workload.sampling import IntArray
 
@@ -41,8 +43,10 @@ class SimulationResult:
     step_records: Records  # STEP_DTYPE, in order of begin
     replica_records: Records
     change_records: Records  # CHANGE_DTYPE: draft lengths that the policy put in force
+    dropped_totals: StepTotals  # over the steps that were not kept
     gap_counts: IntArray  # emissions by gap, bins of state.gap_bin_edges_s()
-    accepted_counts: IntArray  # cycles by accepted drafts 0 .. γ, before the cut
+    accepted_histogram: NDArray[np.int32]  # [num_requests, γ + 1] cycles by accepted drafts, uncut
+    cycle_records: Records | None  # CYCLE_DTYPE, where they were asked for
     mismatches: tuple[str, ...]
 
     @cached_property
@@ -61,6 +65,11 @@ class SimulationResult:
         return frame
 
     @cached_property
+    def step_totals(self) -> StepTotals:
+        """Sums over all steps, kept or not."""
+        return self.dropped_totals.with_steps(self.step_records)
+
+    @cached_property
     def steps(self) -> "pd.DataFrame":
         """One row an engine step."""
         import pandas as pd  # noqa: PLC0415 - as above
@@ -69,12 +78,32 @@ class SimulationResult:
 
     @cached_property
     def policy_changes(self) -> "pd.DataFrame":
-        """One row for each change of the draft length in force: when, from, to, why."""
+        """One row for each change of the draft mode in force: when, from, to, why.
+
+        `from_tokens` and `to_tokens` are the candidates m that a request has verified.
+        """
         import pandas as pd  # noqa: PLC0415 - as above
 
-        frame = pd.DataFrame(self.change_records)
+        frame = pd.DataFrame(self.change_records).drop(columns=["from_mode", "to_mode"])
+        speculation = self.scenario.speculation
+        proposers = np.array([scheme.proposer for scheme in speculation.schemes()])
+        for place, name in enumerate(("from", "to")):
+            modes = [speculation.modes()[mode] for mode in self.change_records[f"{name}_mode"]]
+            tokens = np.array([mode.verified_tokens for mode in modes], dtype=np.int64)
+            frame.insert(2 + 2 * place, f"{name}_tokens", tokens)
+            schemes = np.array([mode.scheme for mode in modes], dtype=np.int64)
+            frame.insert(3 + 2 * place, f"{name}_proposer", proposers[schemes])
         frame["reason"] = np.array(REASONS)[self.change_records["reason"]]
         return frame
+
+    @cached_property
+    def cycles(self) -> "pd.DataFrame":
+        """One row for each cycle; needs simulate(record_cycles=True)."""
+        import pandas as pd  # noqa: PLC0415 - as above
+
+        if self.cycle_records is None:
+            raise ScenarioError("no single cycles were kept; call simulate(record_cycles=True)")
+        return pd.DataFrame(self.cycle_records)
 
     @property
     def origin(self) -> dict[str, Any]:
@@ -87,15 +116,24 @@ class SimulationResult:
 
 INTERNAL_COLUMNS = (
     "held_blocks",
+    "shared_blocks",
     "prefill_left_tokens",
     "committed_tokens",
+    "draft_committed_tokens",
+    "draft_held_blocks",
+    "prefix_begin",
+    "prefix_end",
+    "is_cancelled",
     "segment_start",
     "segment",
     "draft_lag_tokens",
     "step_tokens",
-    "step_gamma",
+    "step_mode",
+    "step_most",
     "step_proposed",
+    "step_verified",
     "step_accepted",
+    "confidence_row",
     "next_waiting",
 )
 
@@ -124,30 +162,44 @@ def simulate(
     progress: Progress | None = None,
     stepwise: bool = False,
     policy: CallerPolicy | None = None,
+    keep_steps: bool = True,
+    record_cycles: bool = False,
 ) -> SimulationResult:
     """Run one scenario to the end of its last request.
 
     `stored` and `traces` avoid reading the profile again. `stepwise` runs one event at a time,
     with the same records. `policy` is asked for the draft length before every step (and needs
-    that mode); it takes the place of the scenario's own. Raises ScenarioError, ProfileError or
-    InfeasibleError before any of it.
+    that mode); it takes the place of the scenario's own. `keep_steps=False` keeps their sums
+    alone, for long runs; `record_cycles` keeps every single cycle (and needs the stepwise mode).
+    Raises ScenarioError, ProfileError or InfeasibleError before any of it.
     """
     stored = stored or load_profile(scenario.profile)
     prepared = new_state(scenario, stored, traces=traces, variation=variation)
     if policy is not None:
         _check_caller_policy(scenario, prepared.model)
-    service = Service(prepared.state, progress, policy)
-    steps = service.run_stepwise() if stepwise or policy is not None else service.run()
+    service = Service(
+        prepared.state,
+        progress=progress,
+        policy=policy,
+        keeps_steps=keep_steps,
+        records_cycles=record_cycles,
+    )
+    if stepwise or policy is not None or record_cycles:
+        service.run_stepwise()
+    else:
+        service.run()
     return SimulationResult(
         scenario=scenario,
         stored=stored,
         model=prepared.model,
         budget=prepared.budget,
         request_records=prepared.state.requests,
-        step_records=steps,
+        step_records=service.steps,
         replica_records=prepared.state.replicas,
+        dropped_totals=service.totals,
         gap_counts=prepared.state.gap_counts,
-        accepted_counts=prepared.state.accepted_counts,
+        accepted_histogram=prepared.state.accepted_histogram,
+        cycle_records=service.cycles,
         change_records=service.changes,
         mismatches=prepared.mismatches,
     )

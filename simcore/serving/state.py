@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simcore.acceptance.model import CycleTables
+from simcore.by_pointer import by_pointer
 from simcore.cost.price import LawTables
 from simcore.records import Record, Records
 from simcore.serving.policy_tables import PolicyTables
@@ -27,12 +28,25 @@ STATE_NAMES = (
     "cancelled",
 )
 
-# Why a request was rejected or failed.
-REASON_NAMES = ("", "prompt can never fit", "queue full", "outgrew the memory", "gave up")
-_, NEVER_FITS, QUEUE_FULL, OUTGREW_MEMORY, GAVE_UP = range(len(REASON_NAMES))
+# Why a request was rejected, failed or was cancelled.
+REASON_NAMES = (
+    "",
+    "prompt can never fit",
+    "queue full",
+    "outgrew the memory",
+    "gave up",
+    "replica failed",
+    "session ended",
+)
+_, NEVER_FITS, QUEUE_FULL, OUTGREW_MEMORY, GAVE_UP, REPLICA_FAILED, SESSION_ENDED = range(
+    len(REASON_NAMES)
+)
 
 # A zero that is a number to numba: passed as a literal it compiles the function called once more.
 NOTHING: Any = np.int64(0)
+
+# How an arrival finds its replica.
+IN_TURN, BY_LOAD, BY_SESSION = range(3)
 
 NONE = -1  # no request, at the ends of the waiting list
 
@@ -57,16 +71,31 @@ REQUEST_DTYPE = np.dtype(
         ("num_cycles", "i8"),
         ("planned_tokens", "i8"),
         ("proposed_tokens", "i8"),
+        ("verified_tokens", "i8"),
         ("accepted_tokens", "i8"),
         ("corrected_tokens", "i8"),
         ("bonus_tokens", "i8"),
         ("cut_tokens", "i8"),
         ("stitched_tokens", "i8"),
         ("num_preemptions", "i8"),
-        # KV of the target: tokens computed, blocks held, prefill still to do
+        ("num_restarts", "i8"),  # after a failure of its replica
+        ("cached_tokens", "i8"),  # of its prefills, found in the prefix cache
+        ("level", "i8"),  # priority class: lower goes first
+        # the next turn of its session or client, which comes `think_s` after the turn before ends
+        ("session", "i8"),
+        ("follower", "i8"),
+        ("think_s", "f8"),
+        # KV of the target: tokens computed, blocks held (the first of them shared), prefill to do
         ("committed_tokens", "i8"),
         ("held_blocks", "i8"),
+        ("shared_blocks", "i8"),
         ("prefill_left_tokens", "i8"),
+        # KV of a draft with a pool of its own
+        ("draft_committed_tokens", "i8"),
+        ("draft_held_blocks", "i8"),
+        # what the prompt, and the session after it, share with others: rows of prefix_runs
+        ("prefix_begin", "i8"),
+        ("prefix_end", "i8"),
         # replay: the recorded request in use, where it began, how many came before
         ("trace", "i8"),
         ("segment_start", "i8"),
@@ -75,9 +104,12 @@ REQUEST_DTYPE = np.dtype(
         ("draft_lag_tokens", "i8"),  # emitted without drafts since the last: no draft KV yet
         # the step under way
         ("step_tokens", "i8"),
-        ("step_gamma", "i8"),
+        ("step_mode", "i8"),
+        ("step_most", "i8"),  # drafts that the policy has verified, of those proposed
         ("step_proposed", "i8"),
+        ("step_verified", "i8"),
         ("step_accepted", "i8"),
+        ("confidence_row", "i8"),  # recorded row of the last drafts; NONE before the first
         ("next_waiting", "i8"),
     ]
 )
@@ -88,17 +120,23 @@ REPLICA_DTYPE = np.dtype(
         ("free_blocks", "i8"),
         ("peak_used_blocks", "i8"),
         ("promised_blocks", "i8"),
+        ("draft_total_blocks", "i8"),
+        ("draft_free_blocks", "i8"),
+        ("draft_peak_used_blocks", "i8"),
+        ("peak_scored_tokens", "i8"),  # whose logits one step held
         ("outstanding_tokens", "i8"),  # prompts and outputs so far of all that are in the system
         ("num_running", "i8"),
         ("num_decoding", "i8"),
         ("num_waiting", "i8"),
-        ("waiting_head", "i8"),
-        ("waiting_tail", "i8"),
         ("is_busy", "i8"),
+        ("is_down", "i8"),
+        ("fault_s", "f8"),  # when it fails, or is back; inf: never
+        ("num_faults", "i8"),
         ("step_row", "i8"),
         ("step_end_s", "f8"),
-        # the policy: draft length in force, steps since it changed, what it has learnt
-        ("gamma", "i8"),
+        ("now_s", "f8"),  # when it last began to plan a step
+        # the policy: draft mode in force, steps since it changed, what it has learnt
+        ("mode", "i8"),
         ("last_scheduled", "i8"),
         ("policy_age", "i8"),
         ("policy_seen", "i8"),
@@ -109,30 +147,35 @@ REPLICA_DTYPE = np.dtype(
     ]
 )
 
+QUEUE_DTYPE = np.dtype([("head", "i8"), ("tail", "i8")])  # of waiting requests; head NONE: empty
+
+# Narrow numbers: a long run keeps millions of steps.
 STEP_DTYPE = np.dtype(
     [
-        ("replica", "i8"),
+        ("replica", "i4"),
         ("begin_s", "f8"),
         ("end_s", "f8"),
         ("propose_s", "f8"),
         ("target_s", "f8"),
         ("reconcile_s", "f8"),
         ("overhead_s", "f8"),
-        ("num_running", "i8"),
-        ("num_waiting", "i8"),
-        ("num_decoding", "i8"),
-        ("gamma", "i8"),
-        ("query_tokens", "i8"),
-        ("prefill_tokens", "i8"),
-        ("padded_tokens", "i8"),
-        ("planned_tokens", "i8"),
-        ("proposed_tokens", "i8"),
-        ("accepted_tokens", "i8"),
-        ("emitted_tokens", "i8"),
+        ("num_running", "i4"),
+        ("num_waiting", "i4"),
+        ("num_decoding", "i4"),
+        ("gamma", "i4"),
+        ("query_tokens", "i4"),
+        ("prefill_tokens", "i4"),
+        ("padded_tokens", "i4"),
+        ("planned_tokens", "i4"),
+        ("proposed_tokens", "i4"),
+        ("verified_tokens", "i4"),
+        ("accepted_tokens", "i4"),
+        ("emitted_tokens", "i4"),
         ("context_tokens", "i8"),
-        ("used_blocks", "i8"),
-        ("num_preemptions", "i8"),
-        ("is_extrapolated", "i8"),
+        ("used_blocks", "i4"),
+        ("num_preemptions", "i4"),
+        ("is_extrapolated", "i4"),
+        ("is_aborted", "i4"),  # its replica failed in it
     ]
 )
 
@@ -140,8 +183,8 @@ CHANGE_DTYPE = np.dtype(
     [
         ("time_s", "f8"),
         ("replica", "i8"),
-        ("from_tokens", "i8"),
-        ("to_tokens", "i8"),
+        ("from_mode", "i8"),
+        ("to_mode", "i8"),
         ("reason", "i8"),
         ("num_running", "i8"),
         ("free_blocks", "i8"),
@@ -161,9 +204,9 @@ LIMITS_DTYPE = np.dtype(
         ("max_num_seqs", "i8"),
         ("max_num_batched_tokens", "i8"),
         ("max_queue", "i8"),
-        # the longest draft that may be in force, and its candidates m: the nodes of a tree
-        ("gamma", "i8"),
-        ("num_draft_tokens", "i8"),
+        ("mode", "i8"),  # the full draft
+        ("initial_mode", "i8"),
+        ("most_verified_tokens", "i8"),  # of any mode
         # the engine's rules (simcore/engines.py): tokens reserved beyond root and drafts, or beyond
         # the committed ones in place of them; kept after a step; blocks of a seat of its own
         ("lookahead_tokens", "i8"),
@@ -174,8 +217,42 @@ LIMITS_DTYPE = np.dtype(
         ("retracts_youngest", "i8"),
         ("admits_whole_life", "i8"),
         ("pads_drafts", "i8"),
-        ("routes_by_load", "i8"),
+        ("routing", "i8"),
         ("first_counted", "i8"),  # the first request after the warm-up
+        ("num_open", "i8"),  # requests that come by themselves; those behind them follow one
+        ("ends_sessions", "i8"),  # no further turn after one that did not finish
+        ("patience_s", "f8"),
+        ("is_prioritised", "i8"),
+        ("watermark_blocks", "i8"),
+        ("caches_prefixes", "i8"),
+        ("drops_last_hit", "i8"),
+        ("draft_block_size", "i8"),  # 0: draft KV lies in the target's blocks, or there is none
+        # failures drawn at random: means of the time up and down; 0: only those listed
+        ("mean_up_s", "f8"),
+        ("mean_down_s", "f8"),
+        ("retries_lost", "i8"),
+    ]
+)
+
+MODE_DTYPE = np.dtype(
+    [
+        ("depth", "i8"),  # serial draft passes, and the most that one cycle accepts
+        ("verified_tokens", "i8"),  # m: candidates that the target scores
+        ("proposed_tokens", "i8"),  # candidates that the proposer makes
+        ("scheme", "i8"),  # row of the acceptance and propose-cost tables
+    ]
+)
+FAULT_DTYPE = np.dtype([("replica", "i8"), ("at_s", "f8"), ("until_s", "f8")])
+
+# An entry of the prefix cache: one block's content. Those that nobody holds stand in the queue of
+# free blocks, oldest first, with `gap` blocks of no known content right behind each.
+PREFIX_DTYPE = np.dtype(
+    [
+        ("num_holders", "i4"),
+        ("is_cached", "i4"),
+        ("before", "i4"),
+        ("after", "i4"),
+        ("gap", "i4"),
     ]
 )
 
@@ -183,42 +260,52 @@ CURSOR_DTYPE = np.dtype(
     [
         ("num_steps", "i8"),
         ("num_changes", "i8"),
-        ("next_arrival", "i8"),
-        ("next_deadline", "i8"),
+        ("next_arrival", "i8"),  # of those that come by themselves
+        ("num_due", "i8"),
+        ("num_arrived", "i8"),
+        ("next_deadline", "i8"),  # of those that arrived
         ("next_replica", "i8"),
         ("num_ended", "i8"),
     ]
 )
 
 
+@by_pointer
 class State(NamedTuple):
-    """One service: its requests in order of arrival, its replicas, its records."""
+    """One service: its requests, its replicas, its records."""
 
-    requests: Records  # [num_requests]
+    requests: Records  # [num_requests] first those that come by themselves, in order of arrival
     replicas: Records  # [num_replicas]
     running: NDArray[np.int64]  # [num_replicas, max_num_seqs] in order of admission
+    queues: Records  # [num_replicas, num_levels] of waiting requests
+    arrived: NDArray[np.int64]  # [num_requests] in order of arrival
+    due: NDArray[np.int64]  # [num_requests - num_open] heap of followers on their way
     steps: Records  # [capacity]
-    changes: Records  # [capacity] draft lengths put in force
+    changes: Records  # [capacity] draft modes put in force
+    modes: Records  # [num_modes] ways to draft, 0: off
+    faults: Records  # [num_faults] listed failures, in order
+    prefix_runs: NDArray[np.int64]  # [num_runs, 2] first block content and how many follow it
+    prefixes: Records  # [num_replicas, 1 + contents] cached blocks; entry 0: the queue's head
     gate_window: NDArray[np.int64]  # [num_replicas, window, 2] proposed, accepted drafts of steps
+    survivals: NDArray[np.float64]  # [max_num_seqs · γ_max] room for adaptive verification
     gap_counts: NDArray[np.int64]  # [NUM_GAP_BINS] emissions by gap since the one before
-    accepted_counts: NDArray[np.int64]  # [γ_max + 1] cycles by accepted drafts, before the cut
-    cursor: Record  # where the run stands
-    limits: Record  # of the deployment and its engine, and the longest draft
+    accepted_histogram: NDArray[np.int32]  # [num_requests, γ_max + 1] cycles by accepted drafts
+    cursor: Records  # [1] where the run stands
+    limits: Record  # of the deployment and its engine
     law: LawTables
     cycles: CycleTables
     policy: PolicyTables
     seed: np.uint64
 
 
-def new_replicas(num_replicas: int, total_blocks: int, gamma: int) -> Records:
-    """Idle replicas with every KV block free and this draft length in force."""
+def new_replicas(num_replicas: int, total_blocks: int, draft_blocks: int, mode: int) -> Records:
+    """Idle replicas with every KV block free and this draft mode in force."""
     replicas = np.zeros(num_replicas, dtype=REPLICA_DTYPE)
-    replicas["total_blocks"] = total_blocks
-    replicas["free_blocks"] = total_blocks
-    replicas["waiting_head"] = NONE
-    replicas["waiting_tail"] = NONE
+    replicas["total_blocks"] = replicas["free_blocks"] = total_blocks
+    replicas["draft_total_blocks"] = replicas["draft_free_blocks"] = draft_blocks
     replicas["step_end_s"] = np.inf
-    replicas["gamma"] = gamma
+    replicas["fault_s"] = np.inf
+    replicas["mode"] = mode
     return replicas
 
 

@@ -11,9 +11,11 @@ from numpy.typing import NDArray
 
 from simcore.errors import ScenarioError
 from simcore.workload.recorded import recorded_column, recorded_requests
+from simcore.workload.turns import think_s
 from simcore.workload_kinds import (
     Arrivals,
     BatchArrivals,
+    ClosedLoopArrivals,
     GammaArrivals,
     MarkovModulatedArrivals,
     PoissonArrivals,
@@ -42,10 +44,10 @@ def _sample(arrivals: Arrivals, count: int, rng: np.random.Generator) -> FloatAr
     match arrivals:
         case BatchArrivals():
             return np.zeros(count)
-        case PoissonArrivals():
-            return np.cumsum(rng.exponential(1.0 / arrivals.rate_per_s, size=count))
-        case GammaArrivals():
-            return np.cumsum(_gamma_gaps_s(arrivals, count, rng))
+        case ClosedLoopArrivals():
+            return np.sort(think_s(arrivals.think, count, rng))  # each client's first question
+        case PoissonArrivals() | GammaArrivals():
+            return np.cumsum(_gaps_s(arrivals, count, rng))
         case MarkovModulatedArrivals():
             return _markov_modulated_s(arrivals, count, rng)
         case RampArrivals():
@@ -54,8 +56,12 @@ def _sample(arrivals: Arrivals, count: int, rng: np.random.Generator) -> FloatAr
             return _recorded_s(arrivals, count)
 
 
-def _gamma_gaps_s(arrivals: GammaArrivals, count: int, rng: np.random.Generator) -> FloatArray:
-    """Gamma gaps have cv = 1 / √shape."""
+def _gaps_s(
+    arrivals: PoissonArrivals | GammaArrivals, count: int, rng: np.random.Generator
+) -> FloatArray:
+    """Independent gaps; gamma ones have cv = 1 / √shape."""
+    if isinstance(arrivals, PoissonArrivals):
+        return rng.exponential(1.0 / arrivals.rate_per_s, size=count)
     if arrivals.cv < SMALLEST_CV:
         return np.full(count, 1.0 / arrivals.rate_per_s)
     shape = arrivals.cv**-2

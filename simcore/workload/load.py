@@ -13,6 +13,7 @@ from simcore.workload.recorded import num_requests, recorded_column, recorded_re
 from simcore.workload_kinds import (
     Arrivals,
     BatchArrivals,
+    ClosedLoopArrivals,
     GammaArrivals,
     MarkovModulatedArrivals,
     PoissonArrivals,
@@ -27,34 +28,52 @@ def mean_rate_per_s(workload: Workload) -> float | None:
     """Requests a second that the workload offers on average.
 
     In the long run for Poisson, gamma and Markov-modulated arrivals; over the workload's own
-    requests for a ramp and a recording. None where all arrive at one moment.
+    requests for a ramp and a recording. Every turn of a session counts. None where all arrive at
+    one moment, or only as fast as they are answered.
     """
     arrivals: Arrivals = workload.arrivals
+    turns = mean_turns(workload)
     match arrivals:
         case PoissonArrivals() | GammaArrivals():
-            return arrivals.rate_per_s
+            return arrivals.rate_per_s * turns
         case MarkovModulatedArrivals():
-            return arrivals.mean_rate_per_s
+            return arrivals.mean_rate_per_s * turns
         case RampArrivals():
-            count = float(num_requests(workload))
-            return count / float(ramp_time_s(arrivals, np.array([count]))[0])
+            count = num_requests(workload) / turns
+            return turns * count / float(ramp_time_s(arrivals, np.array([count]))[0])
         case RecordedArrivals():
             return _recorded_rate_per_s(arrivals, num_requests(workload))
-        case BatchArrivals():
+        case BatchArrivals() | ClosedLoopArrivals():
             return None
 
 
+def mean_turns(workload: Workload) -> float:
+    """Requests of one session on average; 1 without sessions."""
+    sessions = workload.sessions
+    if sessions is None:
+        return 1.0
+    if sessions.turns == "fixed":
+        return sessions.mean_turns
+    stop = 1.0 / sessions.mean_turns
+    return float((1.0 - (1.0 - stop) ** sessions.max_turns) / stop)  # cut at max_turns
+
+
 def at_mean_rate(workload: Workload, rate_per_s: float) -> Workload:
-    """The same arrivals, faster or slower; Poisson where all arrived at one moment."""
+    """The same arrivals, faster or slower; Poisson where they had no rate of their own."""
     mean = mean_rate_per_s(workload)
     if mean is None:
+        rate_per_s /= mean_turns(workload)
         return _with_arrivals(workload, PoissonArrivals(rate_per_s=rate_per_s))
     return _with_arrivals(workload, _faster(workload.arrivals, rate_per_s / mean))
 
 
 def as_batch(workload: Workload, count: int) -> Workload:
-    """`count` of the workload's requests at once, or all where its file gives fewer lengths."""
+    """`count` of the workload's requests at once, or all where its file gives fewer lengths.
+
+    Sessions are left out: their turns cannot come at once.
+    """
     batch = _with_arrivals(workload, BatchArrivals(kind="batch"))
+    batch = batch.model_copy(update={"sessions": None})
     if batch.recording is not None:
         count = min(count, recorded_requests(batch.recording).num_rows)
     return batch.model_copy(update={"num_requests": count})

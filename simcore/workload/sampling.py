@@ -1,7 +1,7 @@
 """Draw a workload's requests: arrival, lengths, domain, recorded request.
 
-One seed gives four independent streams, so that changing the lengths moves no arrival, and every
-deployment or draft length under comparison meets the very same requests.
+One seed gives an independent stream for each purpose: changing the lengths moves no arrival, and
+every deployment or draft length under comparison meets the very same requests.
 """
 
 from dataclasses import dataclass
@@ -13,6 +13,7 @@ from simcore.acceptance.trace import TraceSet
 from simcore.workload.arrivals import sample_arrivals
 from simcore.workload.lengths import sample_lengths
 from simcore.workload.recorded import num_requests
+from simcore.workload.turns import NONE, Turns, sample_turns, with_history
 from simcore.workload_kinds import Workload
 
 IntArray = NDArray[np.int64]
@@ -20,13 +21,20 @@ IntArray = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class RequestBatch:
-    """The requests of one run, in order of arrival; arrays of [num_requests]."""
+    """The requests of one run; arrays of [num_requests].
+
+    First those that come by themselves, in order of arrival, then those that follow an answer;
+    theirs is the time of arrival only once the answer is there.
+    """
 
     arrival_s: NDArray[np.float64]
     prompt_tokens: IntArray
     output_tokens: IntArray
     domain: IntArray
     trace: IntArray  # recorded request to replay; 0 where there are no traces
+    turns: Turns
+    group: IntArray  # the shared prefix that it begins with; NONE: none
+    group_tokens: IntArray  # [num_groups]
 
 
 def sample_requests(
@@ -43,10 +51,13 @@ def sample_requests(
     of its own. A bootstrap passes resampled pools. Raises ScenarioError for recorded lengths
     without traces, and for a recorded file that cannot be used.
     """
-    streams = np.random.SeedSequence(seed).spawn(4)
-    arrivals, lengths, domains, recorded = (np.random.default_rng(stream) for stream in streams)
+    streams = np.random.SeedSequence(seed).spawn(6)
+    arrivals, lengths, domains, recorded, turning, sharing = map(np.random.default_rng, streams)
     count = num_requests(workload)
+    turns = sample_turns(workload, count, turning)
     domain = domains.choice(len(domain_names), size=count, p=domain_weights(workload, domain_names))
+    if workload.sessions is not None:
+        domain = domain[turns.session]  # a session stays with its subject
     trace = np.zeros(count, dtype=np.int64)
     if traces is not None:
         pools = pools or own_pools(traces)
@@ -56,20 +67,50 @@ def sample_requests(
         first = np.cumsum(sizes) - sizes
         trace = flat[first[domain] + (luck * sizes[domain]).astype(np.int64)]
     prompt, output = sample_lengths(workload, traces, trace, lengths)
+    if workload.sessions is not None and workload.sessions.keeps_history:
+        prompt = with_history(turns, prompt, output)
+    arrival_s = np.zeros(count)
+    arrival_s[: turns.num_open] = sample_arrivals(workload.arrivals, turns.num_open, arrivals)
+    group, group_tokens = _shared_groups(workload, domain_names, domain, turns, sharing)
     return RequestBatch(
-        arrival_s=sample_arrivals(workload.arrivals, count, arrivals),
+        arrival_s=arrival_s,
         prompt_tokens=prompt,
         output_tokens=output,
         domain=domain.astype(np.int64),
         trace=trace,
+        turns=turns,
+        group=group,
+        group_tokens=group_tokens,
     )
+
+
+def _shared_groups(
+    workload: Workload,
+    domain_names: tuple[str, ...],
+    domain: IntArray,
+    turns: Turns,
+    rng: np.random.Generator,
+) -> tuple[IntArray, IntArray]:
+    """(group of every request, tokens of every group): one of its domain's prefixes each."""
+    shares = [workload.share(name) for name in domain_names]
+    counts = np.array([s.num_prefixes if s.shared_prefix_tokens else 0 for s in shares])
+    tokens = np.repeat([s.shared_prefix_tokens for s in shares], counts)
+    if len(tokens) == 0:
+        return np.full(len(domain), NONE, dtype=np.int64), tokens.astype(np.int64)
+    luck = rng.random(len(domain))
+    if workload.sessions is not None:
+        luck = luck[turns.session]
+    first = np.cumsum(counts) - counts
+    group = first[domain] + (luck * counts[domain]).astype(np.int64)
+    return np.where(counts[domain] > 0, group, NONE), tokens.astype(np.int64)
 
 
 def domain_weights(workload: Workload, domain_names: tuple[str, ...]) -> NDArray[np.float64]:
     """Probability of each domain; all alike where the workload names none."""
     if not workload.domains:
         return np.full(len(domain_names), 1.0 / len(domain_names))
-    weights = np.array([workload.domains.get(name, 0.0) for name in domain_names])
+    named = workload.domains
+    weights = np.array([workload.share(n).weight if n in named else 0.0 for n in domain_names])
     return np.asarray(weights / weights.sum())
 
 

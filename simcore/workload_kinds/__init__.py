@@ -7,12 +7,14 @@ from simcore.workload_kinds.arrivals import (
     Arrivals,
     ArrivalState,
     BatchArrivals,
+    ClosedLoopArrivals,
     GammaArrivals,
     MarkovModulatedArrivals,
     PoissonArrivals,
     RampArrivals,
     RecordedArrivals,
 )
+from simcore.workload_kinds.domain import DomainShare
 from simcore.workload_kinds.lengths import (
     EmpiricalLengths,
     FileRowsLengths,
@@ -23,12 +25,15 @@ from simcore.workload_kinds.lengths import (
     RecordedLengths,
 )
 from simcore.workload_kinds.recording import FileFormat, Recording
+from simcore.workload_kinds.sessions import Sessions, ThinkTime
 from simcore.workload_kinds.workload import Workload
 
 __all__ = [
     "ArrivalState",
     "Arrivals",
     "BatchArrivals",
+    "ClosedLoopArrivals",
+    "DomainShare",
     "EmpiricalLengths",
     "FileFormat",
     "FileRowsLengths",
@@ -43,5 +48,7 @@ __all__ = [
     "RecordedArrivals",
     "RecordedLengths",
     "Recording",
+    "Sessions",
+    "ThinkTime",
     "Workload",
 ]

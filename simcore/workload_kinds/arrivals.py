@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 
 from simcore.profile.schema import Frozen
 from simcore.workload_kinds.recording import Recording
+from simcore.workload_kinds.sessions import ThinkTime
 
 MAX_STATES = 64
 SUM_TOLERANCE = 1e-9
@@ -133,6 +134,17 @@ class RecordedArrivals(Recording):
     )
 
 
+class ClosedLoopArrivals(Frozen):
+    """So many clients, each asking again once it has thought about the answer.
+
+    A client whose request did not finish asks its next one all the same.
+    """
+
+    kind: Literal["closed_loop"]
+    num_clients: int = Field(ge=1, le=1_000_000)
+    think: ThinkTime = ThinkTime()
+
+
 Arrivals = (
     PoissonArrivals
     | BatchArrivals
@@ -140,5 +152,6 @@ Arrivals = (
     | MarkovModulatedArrivals
     | RampArrivals
     | RecordedArrivals
+    | ClosedLoopArrivals
 )
 AnyArrivals = Annotated[Arrivals, Field(discriminator="kind")]

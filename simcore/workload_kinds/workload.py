@@ -5,9 +5,11 @@ from typing import Self
 from pydantic import Field, model_validator
 
 from simcore.profile.schema import Frozen
-from simcore.workload_kinds.arrivals import AnyArrivals, RecordedArrivals
+from simcore.workload_kinds.arrivals import AnyArrivals, ClosedLoopArrivals, RecordedArrivals
+from simcore.workload_kinds.domain import DomainShare
 from simcore.workload_kinds.lengths import AnyLengths, FileRowsLengths
 from simcore.workload_kinds.recording import Recording
+from simcore.workload_kinds.sessions import Sessions
 
 
 class Workload(Frozen):
@@ -15,9 +17,10 @@ class Workload(Frozen):
 
     arrivals: AnyArrivals
     lengths: AnyLengths
-    domains: dict[str, float] = Field(
-        default_factory=dict, description="domain -> weight; empty: every domain alike"
+    domains: dict[str, float | DomainShare] = Field(
+        default_factory=dict, description="domain -> weight or share; empty: every domain alike"
     )
+    sessions: Sessions | None = Field(None, description="null: every request by itself")
     num_requests: int | None = Field(
         2000, ge=1, le=10_000_000, description="null: all that the recorded file holds"
     )
@@ -28,8 +31,19 @@ class Workload(Frozen):
 
     @model_validator(mode="after")
     def _check_weights(self) -> Self:
-        if any(weight <= 0.0 for weight in self.domains.values()):
+        if any(self.share(name).weight <= 0.0 for name in self.domains):
             raise ValueError(f"domains {self.domains}; expected weights above 0")
+        return self
+
+    @model_validator(mode="after")
+    def _check_sessions(self) -> Self:
+        by_itself = isinstance(self.arrivals, ClosedLoopArrivals | RecordedArrivals)
+        if self.sessions is not None and (by_itself or isinstance(self.lengths, FileRowsLengths)):
+            raise ValueError(
+                f"sessions with {self.arrivals.kind!r} arrivals and {self.lengths.kind!r} lengths: "
+                "these say themselves who asks when; use arrivals that start sessions, or leave "
+                "sessions out"
+            )
         return self
 
     @model_validator(mode="after")
@@ -49,6 +63,13 @@ class Workload(Frozen):
         if self.num_requests is None and self.recording is None:
             raise ValueError("num_requests is null but no recorded file is named; give a number")
         return self
+
+    def share(self, domain: str) -> DomainShare:
+        """What the workload says of one domain; a bare number is its weight."""
+        found = self.domains.get(domain, DomainShare())
+        if isinstance(found, DomainShare):
+            return found
+        return DomainShare.model_construct(weight=found)
 
     @property
     def recording(self) -> Recording | None:

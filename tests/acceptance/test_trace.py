@@ -3,12 +3,20 @@
 import numpy as np
 import pytest
 
-from simcore.acceptance.counter_random import STREAM_ACCEPTANCE, uniform
-from simcore.acceptance.model import draw_cycle, next_trace, positional_from_traces, trace_model
+from simcore.acceptance.counter_random import STREAM_ACCEPTANCE
+from simcore.acceptance.counter_random import uniform as inner_uniform
+from simcore.acceptance.model import draw_cycle as inner_draw_cycle
+from simcore.acceptance.model import next_trace as inner_next_trace
+from simcore.acceptance.model import positional_from_traces, trace_model
 from simcore.acceptance.survival import mean_emitted_tokens, survival_from_conditional
 from simcore.acceptance.trace import TraceSet, walk
 from simcore.matching import load_traces, matching_records
 from tests.factories import Recording, make_profile, make_scenario, sampled
+from tests.from_python import from_python
+
+draw_cycle = from_python(inner_draw_cycle)
+next_trace = from_python(inner_next_trace)
+uniform = from_python(inner_uniform)
 
 
 @pytest.fixture(scope="module")
@@ -66,8 +74,8 @@ def test_strata_hold_every_request_once(traces):
 def test_positional_rates_predict_the_walk_they_were_counted_on(traces):
     model = positional_from_traces(traces, 4)
     for index, name in enumerate(model.domain_names):
-        rates = model.tables.conditional[index].copy()
-        rates[0] *= model.tables.match_probability[index]
+        rates = model.tables.conditional[0, index].copy()
+        rates[0] *= model.tables.match_probability[0, index]
         cycles = walk(traces, 4, requests=traces.requests_of(name))
         expected = mean_emitted_tokens(survival_from_conditional(rates))
         assert expected == pytest.approx(cycles.accepted.mean() + 1)
@@ -88,7 +96,7 @@ def test_sampled_replay_accepts_each_depth_with_its_own_ratio(tmp_path):
     scenario = make_scenario(stored, **sampled({"speculation.proposer": "draft_model"}))
     tables = trace_model(load_traces(stored, matching_records(stored, scenario, "draft_model")))
     accepted = np.array(
-        [draw_cycle(tables.tables, np.uint64(seed), 0, 0, 5, 5, 8)[1] for seed in range(20_000)]
+        [draw_cycle(tables.tables, np.uint64(seed), 0, 0, 5, 5, 0, 8)[1] for seed in range(20_000)]
     )
     for depth in range(1, 6):
         expected = 0.7**depth

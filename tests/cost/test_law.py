@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from simcore.cost.fit import fit_cost
 from simcore.cost.law import CostLaw
-from simcore.cost.price import decode_step, law_tables, price_step
+from simcore.cost.price import decode_step, law_tables, price
 from simcore.cost.shape import StepShape
 from simcore.errors import ProfileError
 from tests.factories import cost_law
@@ -41,7 +41,7 @@ def test_the_target_pass_never_gets_cheaper_with_more_tokens(tokens, more):
     tables = law_tables(LAW, None)
 
     def target_s(count: float) -> float:
-        return price_step(tables, StepShape(1.0, 1.0, 0.0, 0.0, count, 0.0, 0.0, 0.0, 0.0))[1]
+        return price(tables, StepShape(1.0, 1.0, 0.0, 0.0, 0.0, count, 0.0, 0.0, 0.0, 0.0))[1]
 
     assert target_s(tokens + more) >= target_s(tokens)
 
@@ -67,8 +67,8 @@ def _samples(law: CostLaw, noise: float, seed: int = 0) -> pd.DataFrame:
         add("overhead", None, batch, 1, 64, 0, law.overhead_s)
     tables = law_tables(law, None)
     for chunk in (16, 64, 128, 256, 512, 1024):
-        shape = StepShape(1.0, 0.0, 0.0, 0.0, float(chunk), 0.0, 0.0, float(chunk), 0.0)
-        add("target", None, 1, chunk, 0, 0, price_step(tables, shape)[1])
+        shape = StepShape(1.0, 0.0, 0.0, 0.0, 0.0, float(chunk), 0.0, 0.0, float(chunk), 0.0)
+        add("target", None, 1, chunk, 0, 0, price(tables, shape)[1])
     columns = [
         "phase",
         "proposer",

@@ -9,7 +9,7 @@ import pytest
 
 from simcore.cost.fit import fit_target
 from simcore.cost.law import Capture, CostDomain, CostLaw, Regime, TargetLaw
-from simcore.cost.price import law_tables, price_step
+from simcore.cost.price import law_tables, price
 from simcore.cost.shape import StepShape
 
 HELD_OUT = (1024, 4096)  # context tokens of one request
@@ -67,14 +67,15 @@ def _relative_errors(law: CostLaw, cells: pd.DataFrame) -> np.ndarray:
             num_requests=float(cell.num_reqs),
             num_decoding=float(cell.num_reqs),
             gamma=0.0,
-            draft_tokens=0.0,
+            proposed_tokens=0.0,
+            verified_tokens=0.0,
             query_tokens=float(cell.num_tokens),
             plain_context_tokens=plain,
             verify_context_tokens=kv - plain,
             prefill_tokens=0.0,
             lagging_tokens=0.0,
         )
-        errors.append(price_step(tables, shape)[1] / cell.median_s - 1.0)
+        errors.append(price(tables, shape)[1] / cell.median_s - 1.0)
     return np.abs(errors)
 
 

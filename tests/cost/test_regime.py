@@ -8,11 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simcore.cost.law import Capture, CostLaw, Regime, TokenLaw
-from simcore.cost.price import decode_step, law_tables, price_step
-from simcore.cost.regime import check_regimes, graph_of
+from simcore.cost.price import decode_step, law_tables, price
+from simcore.cost.regime import check_regimes
+from simcore.cost.regime import graph_of as inner_graph_of
 from simcore.cost.shape import StepShape
 from simcore.errors import ScenarioError
 from tests.factories import cost_law
+from tests.from_python import from_python
+
+graph_of = from_python(inner_graph_of)
 
 SIZES = (1, 2, 4, 8, 16, 24)
 EAGER = Regime(floor_s=0.03, extra_s=0.001)
@@ -28,11 +32,13 @@ def captured(**changes) -> CostLaw:
 
 
 def prefill(tokens: int, requests: int = 1) -> StepShape:
-    return StepShape(float(requests), 0.0, 0.0, 0.0, float(tokens), 0.0, 0.0, float(tokens), 0.0)
+    return StepShape(
+        float(requests), 0.0, 0.0, 0.0, 0.0, float(tokens), 0.0, 0.0, float(tokens), 0.0
+    )
 
 
 def target_s(law: CostLaw, shape: StepShape) -> float:
-    return price_step(law_tables(law, None), shape)[1]
+    return price(law_tables(law, None), shape)[1]
 
 
 def test_a_step_pays_for_the_next_captured_size_and_reads_its_own_kv():
@@ -70,7 +76,7 @@ def test_drafts_fill_the_captured_tokens():
 
 @given(tokens=st.floats(1, 40))
 def test_padding_never_shrinks_a_step_and_ends_at_a_captured_size(tokens):
-    shape = StepShape(1.0, 1.0, 0.0, 0.0, tokens, 0.0, 0.0, 0.0, 0.0)
+    shape = StepShape(1.0, 1.0, 0.0, 0.0, 0.0, tokens, 0.0, 0.0, 0.0, 0.0)
     computed, _ = graph_of(law_tables(captured(), None).regimes, shape)
     assert computed >= tokens
     assert computed in SIZES if tokens <= SIZES[-1] else computed == tokens
@@ -78,9 +84,9 @@ def test_padding_never_shrinks_a_step_and_ends_at_a_captured_size(tokens):
 
 def test_sizes_of_requests_hold_whole_drafts():
     counted = law_tables(captured(captured_on="requests", prefill="eager"), "ngram")
-    ragged = StepShape(5.0, 5.0, 3.0, 9.0, 14.0, 0.0, 320.0, 0.0, 0.0)
+    ragged = StepShape(5.0, 5.0, 3.0, 9.0, 9.0, 14.0, 0.0, 320.0, 0.0, 0.0)
     assert graph_of(counted.regimes, ragged)[0] == 8 * 4  # a graph of 8 requests, 1 + γ = 4 each
-    tree = StepShape(5.0, 5.0, 2.0, 35.0, 40.0, 0.0, 320.0, 0.0, 0.0)
+    tree = StepShape(5.0, 5.0, 2.0, 35.0, 35.0, 40.0, 0.0, 320.0, 0.0, 0.0)
     assert graph_of(counted.regimes, tree)[0] == 8 * 8  # depth 2, 1 + 7 nodes
     assert decode_step(counted, 25, 64, 3).target_s >= 0.03
 
@@ -147,4 +153,7 @@ def test_captured_sizes_that_contradict_themselves_are_refused(capture, message)
 def test_a_law_without_capture_pads_nothing():
     tables = law_tables(PLAIN, None)
     for tokens in np.linspace(1, 5000, 50):
-        assert graph_of(tables.regimes, prefill(int(tokens))) == (float(int(tokens)), 0)
+        assert graph_of(tables.regimes, prefill(int(tokens))) == (
+            float(int(tokens)),
+            0,
+        )

@@ -114,7 +114,11 @@ def test_goodput_is_not_worse_than_the_best_fixed_length_by_more_than_a_little(r
 
 def test_memory_pressure_shortens_then_stops_and_recovers(recorded_profile):
     tight = {"deployment.kv_cache_tokens": 1200, "deployment.block_size": 4}
-    policy = {"kind": "memory_pressure", "shorten_below": 0.4, "off_below": 0.2}
+    ladder = [
+        {"below": 0.4, "num_speculative_tokens": 3},
+        {"below": 0.2, "num_speculative_tokens": 0},
+    ]
+    policy = {"kind": "memory_pressure", "ladder": ladder}
     result = _run(recorded_profile, policy, **tight)
     assert {0, 3, 6} <= _gammas(result)
     assert set(result.policy_changes["reason"]) == {"blocks running out", "blocks free again"}
@@ -194,7 +198,16 @@ def test_a_policy_of_many_lengths_needs_traces(load_bundled):
         ({"kind": "batch_size_table", "table": [[1, 4, 1], [3, 9, 0]]}, "without overlap"),
         ({"kind": "batch_size_table", "table": [[1, 4, 9]]}, "raise it or shorten"),
         ({"kind": "adaptive_ema", "candidates": [3, 1]}, "ascending"),
-        ({"kind": "memory_pressure", "shorten_below": 0.1, "off_below": 0.2}, "must lie under"),
+        (
+            {
+                "kind": "memory_pressure",
+                "ladder": [
+                    {"below": 0.1, "num_speculative_tokens": 3},
+                    {"below": 0.2, "num_speculative_tokens": 0},
+                ],
+            },
+            "falling",
+        ),
         ({"kind": "wishful"}, "policy"),
     ],
 )

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from simcore import simulate, summarise
@@ -125,7 +125,7 @@ def test_sglang_retracts_the_requests_that_have_generated_least(recorded_profile
     )
     state = new_state(scenario, recorded_profile).state
     num_retractions = 0
-    while np.isfinite(state.replicas["step_end_s"][0]) or state.cursor.next_arrival == 0:
+    while np.isfinite(state.replicas["step_end_s"][0]) or state.cursor[0].next_arrival == 0:
         before = state.requests["num_preemptions"].copy()
         run_until(state, float(np.nan_to_num(state.replicas["step_end_s"][0], posinf=0.0)))
         retracted = state.requests[state.requests["num_preemptions"] > before]
@@ -271,4 +271,6 @@ def test_every_law_holds_under_every_preset(recorded_profile, preset, seed, **va
             "seed": seed,
         },
     )
+    seats_fit = values["kv_cache_tokens"] // values["block_size"] // 2 >= 12  # drafts take some
+    assume(preset != "llama_cpp" or seats_fit)
     check_every_mode(scenario, recorded_profile)

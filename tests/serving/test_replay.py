@@ -4,11 +4,15 @@ import numpy as np
 import pytest
 
 from simcore import simulate, summarise
-from simcore.acceptance.model import draw_cycle, trace_model
+from simcore.acceptance.model import draw_cycle as inner_draw_cycle
+from simcore.acceptance.model import trace_model
 from simcore.acceptance.trace import walk
 from simcore.matching import load_traces, matching_records
 from tests.factories import make_scenario, sampled
+from tests.from_python import from_python
 from tests.invariants import check_result
+
+draw_cycle = from_python(inner_draw_cycle)
 
 DEPLOYMENTS = {
     "one request at a time": {"deployment.max_num_seqs": 1},
@@ -61,7 +65,7 @@ def test_sampled_replay_equals_a_walk_under_the_same_luck(recorded_profile):
         while position < row["output_tokens"]:
             first = int(tables.offset[row["trace"]])
             _, accepted = draw_cycle(
-                tables, np.uint64(scenario.seed), request, 0, position, first + position, 4
+                tables, np.uint64(scenario.seed), request, 0, position, first + position, 0, 4
             )
             position += accepted + 1
             cycles += 1

@@ -12,6 +12,7 @@ from simcore.workload.files.source import Source
 
 KEYS = ("timestamp", "input_length", "output_length")
 MILLISECONDS = 1e3
+HASHED_TOKENS = 512  # prompt tokens that one of hash_ids stands for
 
 
 def read_mooncake(source: Source) -> pa.Table:
