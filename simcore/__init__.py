@@ -7,6 +7,7 @@ planner compares scenarios; a report or a page shows it.
 """
 
 from simcore.errors import InfeasibleError, ProfileError, ScenarioError, SpecplanError
+from simcore.metrics.replicated import ReplicatedSummary, simulate_seeds
 from simcore.metrics.summary import Summary, summarise
 from simcore.planner.plan import make_plan
 from simcore.profile.store import StoredProfile, bundled_profiles, load_profile, write_profile
@@ -19,6 +20,7 @@ __all__ = [
     "InfeasibleError",
     "PolicyView",
     "ProfileError",
+    "ReplicatedSummary",
     "Scenario",
     "ScenarioError",
     "SimulationResult",
@@ -32,6 +34,7 @@ __all__ = [
     "make_plan",
     "open_scenario",
     "simulate",
+    "simulate_seeds",
     "summarise",
     "write_profile",
 ]

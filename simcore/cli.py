@@ -7,7 +7,7 @@ else on stdout. Bad input is one sentence and exit code 2.
 import json
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -87,11 +87,22 @@ def plan(
 def simulate(
     scenario: ScenarioArgument = DEFAULT_SCENARIO,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="folder for requests.csv and steps.csv")
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            help="folder for requests.csv and steps.csv; with several seeds, one sub-folder each",
+        ),
     ] = None,
+    seeds: Annotated[
+        int, typer.Option(min=1, max=1000, help="runs, under the scenario's seed and the next ones")
+    ] = 1,
     as_json: JsonOption = False,
 ) -> None:
-    """Run one scenario as it stands and summarise it."""
+    """Run one scenario as it stands and summarise it; over several seeds, with intervals."""
+    if seeds > 1:
+        _simulate_seeds(scenario, output, seeds, as_json)
+        return
     from simcore.metrics.summary import summarise
     from simcore.report.text import summary_text
     from simcore.scenario_files import open_scenario
@@ -109,6 +120,27 @@ def simulate(
         _print_json(summary.model_dump(mode="json"))
     else:
         typer.echo(summary_text(summary))
+
+
+def _simulate_seeds(scenario: str, output: Path | None, seeds: int, as_json: bool) -> None:
+    from simcore.metrics.replicated import simulate_seeds
+    from simcore.report.records import seed_folders
+    from simcore.report.replicated_text import replicated_text
+    from simcore.scenario_files import open_scenario
+
+    chosen = open_scenario(scenario)
+    with (
+        seed_folders(output) if output is not None else nullcontext() as keep,
+        _progress(f"simulating {seeds} seeds", "requests") as advance,
+    ):
+        found = simulate_seeds(chosen, seeds, progress=advance, on_result=keep)
+    if as_json:
+        _print_json(found.model_dump(mode="json"))
+        return
+    typer.echo(replicated_text(found))
+    if output is not None:
+        names = ", ".join(f"seed_{seed}" for seed in found.seeds)
+        typer.echo(f"\nWritten to {output}, the records of one seed each: {names}")
 
 
 @app.command()

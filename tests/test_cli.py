@@ -110,6 +110,53 @@ def test_simulate_prints_a_summary_and_its_origin(specplan, scenario_file, tmp_p
     }
 
 
+def test_simulate_over_seeds_prints_every_metric_with_its_interval(
+    specplan, scenario_file, tmp_path
+):
+    folder = tmp_path / "o"
+    arguments = ("simulate", scenario_file(), "--seeds", "3", "--output", str(folder))
+    code, out, _ = specplan(*arguments, "--json")
+    assert code == 0
+    found = json.loads(out)
+    assert found["seeds"] == [3, 4, 5]
+    p95 = found["metrics"]["ttft.p95_s"]
+    assert p95["low"] < p95["mean"] < p95["high"]
+    assert (p95["num_seeds"], len(p95["values"])) == (3, 3)
+    assert {path.name for path in folder.iterdir()} == {"seed_3", "seed_4", "seed_5"}
+    for seed in found["seeds"]:
+        written = yaml.safe_load((folder / f"seed_{seed}" / "scenario.yaml").read_text())
+        assert written["seed"] == seed
+        assert (folder / f"seed_{seed}" / "requests.csv").exists()
+    code, out, _ = specplan(*arguments)
+    assert code == 0
+    assert "95 % interval" in out
+    assert "rejected share" in out
+    assert "seed_3, seed_4, seed_5" in out
+
+
+@pytest.mark.parametrize("seeds", ["1", "2"])
+def test_records_never_replace_what_is_not_theirs(specplan, scenario_file, tmp_path, seeds):
+    folder = tmp_path / "records"
+    arguments = ("simulate", scenario_file(), "--seeds", seeds, "--output", str(folder))
+    assert specplan(*arguments)[0] == 0
+    assert specplan(*arguments)[0] == 0  # its own records it does replace
+    inside = folder if seeds == "1" else folder / "seed_3"
+    (inside / "thesis.txt").write_text("do not lose me")
+    code, out, err = specplan(*arguments)
+    assert (code, out) == (2, "")
+    assert "thesis.txt" in err
+    assert (inside / "thesis.txt").read_text() == "do not lose me"
+
+
+def test_a_failed_run_over_seeds_leaves_no_folder(specplan, scenario_file, tmp_path):
+    folder = tmp_path / "records"
+    path = scenario_file(seed=2**63 - 1)  # the second seed lies outside
+    code, out, err = specplan("simulate", path, "--seeds", "2", "--output", str(folder))
+    assert (code, out) == (2, "")
+    assert "seed" in err
+    assert not folder.exists()
+
+
 def test_profiles_lists_what_is_bundled(specplan):
     code, out, _ = specplan("profiles", "--json")
     assert code == 0

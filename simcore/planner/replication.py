@@ -14,13 +14,12 @@ from scipy import special
 
 from simcore.acceptance.trace import TraceSet
 from simcore.matching import load_traces, matching_records
+from simcore.metrics.estimate import t_quantile
 from simcore.profile.store import StoredProfile
 from simcore.scenario import Scenario
 from simcore.serving.setup import Variation
 from simcore.serving.simulation import SimulationResult, simulate
 from simcore.workload.sampling import bootstrap_pools
-
-CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True)
@@ -150,6 +149,6 @@ def ratio_interval(ratios: NDArray[np.float64]) -> Interval:
     if len(logs) == 1:
         return Interval(float(np.exp(middle)), float(np.exp(middle)), float(np.exp(middle)))
     spread = logs.std(ddof=1) * np.sqrt(1.0 + 1.0 / len(logs))
-    reach = float(special.stdtrit(len(logs) - 1, 0.5 + CONFIDENCE / 2) * spread)
+    reach = float(t_quantile(len(logs)) * spread)
     low, high = middle - reach, middle + reach
     return Interval(float(np.exp(middle)), float(np.exp(low)), float(np.exp(high)))
