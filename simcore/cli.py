@@ -1,4 +1,4 @@
-"""The command line: specplan plan, simulate, profiles, app, bench.
+"""The command line: specplan plan, simulate, compare, profiles, scenarios, app, bench.
 
 Results go to stdout, progress and errors to stderr. `--json` prints one JSON object and nothing
 else on stdout. Bad input is one sentence and exit code 2.
@@ -7,14 +7,18 @@ else on stdout. Bad input is one sentence and exit code 2.
 import json
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from simcore.errors import SpecplanError
+from simcore.errors import ScenarioError, SpecplanError
 from simcore.version import specplan_version
+
+if TYPE_CHECKING:
+    from simcore.scenario import Scenario
 
 BAD_INPUT_EXIT_CODE = 2
 DEFAULT_SCENARIO = "cpu_chat"
@@ -32,6 +36,13 @@ ScenarioArgument = Annotated[
     typer.Argument(help="a scenario file (YAML), or the name of a bundled scenario"),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="print one JSON object on stdout")]
+
+
+class EqualLoad(StrEnum):
+    """What a comparison holds equal."""
+
+    OFFERED = "offered"
+    ADMITTED = "admitted"
 
 
 def main() -> None:
@@ -87,11 +98,22 @@ def plan(
 def simulate(
     scenario: ScenarioArgument = DEFAULT_SCENARIO,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="folder for requests.csv and steps.csv")
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            help="folder for requests.csv and steps.csv; with several seeds, one sub-folder each",
+        ),
     ] = None,
+    seeds: Annotated[
+        int, typer.Option(min=1, max=1000, help="runs, under the scenario's seed and the next ones")
+    ] = 1,
     as_json: JsonOption = False,
 ) -> None:
-    """Run one scenario as it stands and summarise it."""
+    """Run one scenario as it stands and summarise it; over several seeds, with intervals."""
+    if seeds > 1:
+        _simulate_seeds(scenario, output, seeds, as_json)
+        return
     from simcore.metrics.summary import summarise
     from simcore.report.text import summary_text
     from simcore.scenario_files import open_scenario
@@ -109,6 +131,85 @@ def simulate(
         _print_json(summary.model_dump(mode="json"))
     else:
         typer.echo(summary_text(summary))
+
+
+def _simulate_seeds(scenario: str, output: Path | None, seeds: int, as_json: bool) -> None:
+    from simcore.metrics.replicated import simulate_seeds
+    from simcore.report.records import seed_folders
+    from simcore.report.replicated_text import replicated_text
+    from simcore.scenario_files import open_scenario
+
+    chosen = open_scenario(scenario)
+    with (
+        seed_folders(output) if output is not None else nullcontext() as keep,
+        _progress(f"simulating {seeds} seeds", "requests") as advance,
+    ):
+        found = simulate_seeds(chosen, seeds, progress=advance, on_result=keep)
+    if as_json:
+        _print_json(found.model_dump(mode="json"))
+        return
+    typer.echo(replicated_text(found))
+    if output is not None:
+        names = ", ".join(f"seed_{seed}" for seed in found.seeds)
+        typer.echo(f"\nWritten to {output}, the records of one seed each: {names}")
+
+
+@app.command()
+def compare(
+    scenarios: Annotated[
+        list[str], typer.Argument(help="scenario files or names; the first is the reference")
+    ],
+    proposer: Annotated[
+        list[str] | None, typer.Option(help="with --gammas: in place of the scenario's; repeatable")
+    ] = None,
+    gammas: Annotated[
+        str | None, typer.Option(help="one scenario at these draft lengths, 0 is off: 0,2,4")
+    ] = None,
+    at: Annotated[
+        EqualLoad, typer.Option(help="what is equal: the offered load, or the rate admitted")
+    ] = EqualLoad.OFFERED,
+    rate: Annotated[
+        float | None, typer.Option(help="requests/s; default: the workload's, or the lowest served")
+    ] = None,
+    seeds: Annotated[int, typer.Option(min=2, max=1000, help="runs of each, paired by seed")] = 10,
+    as_json: JsonOption = False,
+) -> None:
+    """Compare services under the same requests, at equal offered load or admitted rate."""
+    from simcore.planner.compare import compare as run
+    from simcore.report.comparison_text import comparison_text
+
+    chosen = _compared(scenarios, tuple(proposer or ()), gammas)
+    with _progress(f"comparing {len(chosen)} services", "simulations") as advance:
+        found = run(chosen, at=at.value, rate_per_s=rate, num_seeds=seeds, progress=advance)
+    if as_json:
+        _print_json(found.model_dump(mode="json"))
+    else:
+        typer.echo(comparison_text(found))
+
+
+def _compared(
+    names: list[str], proposers: tuple[str, ...], gammas: str | None
+) -> "dict[str, Scenario]":
+    """Label -> scenario: one a file, or one a draft length."""
+    from simcore.planner.compare import draft_lengths
+    from simcore.scenario_files import open_scenario
+
+    opened = [open_scenario(name) for name in names]
+    if gammas is None:
+        if proposers:
+            raise ScenarioError(
+                "--proposer goes with --gammas; give it the draft lengths, as 0,2,4"
+            )
+        given = [each.name for each in opened]
+        unique = len(set(given)) == len(given)
+        numbered = [f"{number}: {name}" for number, name in enumerate(given, start=1)]
+        return dict(zip(given if unique else numbered, opened, strict=True))
+    if len(opened) > 1:
+        raise ScenarioError(f"--gammas varies one scenario; got {len(opened)}")
+    parts = gammas.split(",")
+    if not all(part.strip().isdecimal() for part in parts):
+        raise ScenarioError(f"--gammas {gammas!r}; expected draft lengths with commas, as 0,2,4")
+    return draft_lengths(opened[0], proposers, tuple(int(part) for part in parts))
 
 
 @app.command()

@@ -3,11 +3,13 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import yaml
 
 from simcore import cli
+from simcore.planner.comparison import Comparison
 from simcore.planner.document import Plan
 from simcore.scenario import dump_scenario
 from tests.factories import make_scenario
@@ -108,6 +110,112 @@ def test_simulate_prints_a_summary_and_its_origin(specplan, scenario_file, tmp_p
         "steps.csv",
         "scenario.yaml",
     }
+
+
+def test_simulate_over_seeds_prints_every_metric_with_its_interval(
+    specplan, scenario_file, tmp_path
+):
+    folder = tmp_path / "o"
+    arguments = ("simulate", scenario_file(), "--seeds", "3", "--output", str(folder))
+    code, out, _ = specplan(*arguments, "--json")
+    assert code == 0
+    found = json.loads(out)
+    assert found["seeds"] == [3, 4, 5]
+    p95 = found["metrics"]["ttft.p95_s"]
+    assert p95["low"] < p95["mean"] < p95["high"]
+    assert (p95["num_seeds"], len(p95["values"])) == (3, 3)
+    assert {path.name for path in folder.iterdir()} == {"seed_3", "seed_4", "seed_5"}
+    for seed in found["seeds"]:
+        written = yaml.safe_load((folder / f"seed_{seed}" / "scenario.yaml").read_text())
+        assert written["seed"] == seed
+        assert (folder / f"seed_{seed}" / "requests.csv").exists()
+    code, out, _ = specplan(*arguments)
+    assert code == 0
+    assert "95 % interval" in out
+    assert "rejected share" in out
+    assert "seed_3, seed_4, seed_5" in out
+
+
+@pytest.mark.parametrize("seeds", ["1", "2"])
+def test_records_never_replace_what_is_not_theirs(specplan, scenario_file, tmp_path, seeds):
+    folder = tmp_path / "records"
+    arguments = ("simulate", scenario_file(), "--seeds", seeds, "--output", str(folder))
+    assert specplan(*arguments)[0] == 0
+    assert specplan(*arguments)[0] == 0  # its own records it does replace
+    inside = folder if seeds == "1" else folder / "seed_3"
+    (inside / "thesis.txt").write_text("do not lose me")
+    code, out, err = specplan(*arguments)
+    assert (code, out) == (2, "")
+    assert "thesis.txt" in err
+    assert (inside / "thesis.txt").read_text() == "do not lose me"
+
+
+def test_a_failed_run_over_seeds_leaves_no_folder(specplan, scenario_file, tmp_path):
+    folder = tmp_path / "records"
+    path = scenario_file(seed=2**63 - 1)  # the second seed lies outside
+    code, out, err = specplan("simulate", path, "--seeds", "2", "--output", str(folder))
+    assert (code, out) == (2, "")
+    assert "seed" in err
+    assert not folder.exists()
+
+
+def test_compare_prints_services_differences_and_their_intervals(specplan, scenario_file):
+    arguments = ("compare", scenario_file(), "--gammas", "0,2,4", "--seeds", "3")
+    code, out, _ = specplan(*arguments, "--json")
+    assert code == 0
+    found = Comparison.model_validate_json(out)
+    assert [each.label for each in found.services] == ["off", "draft_model γ=2", "draft_model γ=4"]
+    assert found.seeds == (3, 4, 5)
+    code, out, _ = specplan(*arguments)
+    assert code == 0
+    for service in found.services[1:]:
+        assert f"{service.label} against off:" in out
+        (e2e,) = [each for each in service.differences if each.metric == "e2e.mean_s"]
+        assert e2e.sentence in out
+
+
+def test_compare_takes_several_scenario_files_and_the_first_is_the_reference(
+    specplan, scenario_file, tmp_path
+):
+    paths = []
+    for seats in (8, 1):
+        path = tmp_path / f"seats_{seats}.yaml"
+        path.write_text(Path(scenario_file(**{"deployment.max_num_seqs": seats})).read_text())
+        paths.append(str(path))
+    code, out, _ = specplan(
+        "compare", *paths, "--at", "admitted", "--rate", "50", "--seeds", "2", "--json"
+    )
+    assert code == 0
+    found = Comparison.model_validate_json(out)
+    assert [each.label for each in found.services] == ["1: test", "2: test"]
+    assert (found.at, found.rate_per_s) == ("admitted", 50.0)
+    assert all("cannot serve 50 requests/s" in each.note for each in found.services)
+    code, out, _ = specplan("compare", *paths, "--at", "admitted", "--rate", "50", "--seeds", "2")
+    assert code == 0
+    assert "not compared: one of them does not serve this rate" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "expected two or more"),
+        (("h100_chat",), "differ in workload"),
+        (("--gammas", "2;3"), "expected draft lengths with commas"),
+        (("--gammas", "0,9"), "measured"),
+        (("--gammas", "0,2", "--proposer", "medusa"), "no proposer 'medusa'"),
+        (("--proposer", "ngram"), "--proposer goes with --gammas"),
+        (("h100_chat", "--gammas", "0,2"), "--gammas varies one scenario"),
+        (("--gammas", "0,2", "--rate", "-1"), "expected more than 0"),
+    ],
+)
+def test_a_comparison_that_cannot_be_made_is_one_sentence(
+    specplan, scenario_file, arguments, message
+):
+    code, out, err = specplan("compare", scenario_file(), *arguments)
+    assert (code, out) == (2, "")
+    assert message in err
+    assert err.startswith("specplan: ")
+    assert err.count("\n") == 1
 
 
 def test_profiles_lists_what_is_bundled(specplan):

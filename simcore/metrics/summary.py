@@ -10,11 +10,19 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from simcore.metrics.consumption import Consumption, consumption, devices_of_a_replica
 from simcore.profile.schema import Frozen
 from simcore.records import Records
 from simcore.scenario import SLO
 from simcore.serving.simulation import SimulationResult
-from simcore.serving.state import FINISHED, QUEUE_FULL, STATE_NAMES, gap_bin_edges_s
+from simcore.serving.state import (
+    CANCELLED,
+    FINISHED,
+    QUEUE_FULL,
+    REJECTED,
+    STATE_NAMES,
+    gap_bin_edges_s,
+)
 from simcore.serving.step_totals import StepTotals
 from simcore.workload.load import mean_rate_per_s
 
@@ -92,6 +100,8 @@ class Summary(Frozen):
     num_requests: dict[str, int] = Field(description="by final state")
     num_counted: int = Field(description="finished requests after the warm-up")
     served_fraction: float = Field(description="of all that came after the warm-up")
+    rejected_fraction: float = Field(description="of the same")
+    cancelled_fraction: float = Field(description="of the same: their clients gave up")
     duration_s: float
     offered_rate_per_s: float | None = Field(description="null for an offline batch")
     request_rate_per_s: float = Field(description="requests finished a second")
@@ -107,6 +117,7 @@ class Summary(Frozen):
     tokens: TokenAccount
     time: TimeAccount
     kv: KVAccount
+    consumption: Consumption
     num_steps: int
     mean_batch_size: float = Field(description="decoding requests a step, weighted by its time")
     mean_context_tokens: float = Field(description="of a decoding request, over its steps")
@@ -126,13 +137,16 @@ def summarise(result: SimulationResult) -> Summary:
     duration_s = _duration_s(requests)
     tokens = _token_account(result)
     good = _meets_slo(latency, result.scenario.slo)
+    time = _time_account(steps, duration_s * len(result.replica_records))
     return Summary(
         origin=result.origin,
         num_requests={
             name: int(np.sum(requests["state"] == code)) for code, name in enumerate(STATE_NAMES)
         },
         num_counted=len(counted),
-        served_fraction=len(counted) / max(len(requests) - first_counted(result), 1),
+        served_fraction=_ended_fraction(result, FINISHED),
+        rejected_fraction=_ended_fraction(result, REJECTED),
+        cancelled_fraction=_ended_fraction(result, CANCELLED),
         duration_s=duration_s,
         offered_rate_per_s=mean_rate_per_s(result.scenario.workload),
         request_rate_per_s=len(finished) / duration_s,
@@ -149,8 +163,9 @@ def summarise(result: SimulationResult) -> Summary:
         e2e=_distribution(latency["e2e_s"]),
         queue=_distribution(latency["queue_s"]),
         tokens=tokens,
-        time=_time_account(steps, duration_s * len(result.replica_records)),
+        time=time,
         kv=_kv_account(result),
+        consumption=_consumption(result, duration_s, time, tokens),
         num_steps=steps.num_steps,
         mean_batch_size=steps.decoding_s / steps.busy_s if steps.busy_s > 0.0 else 0.0,
         mean_context_tokens=steps.context_tokens / max(steps.num_decoding, 1),
@@ -186,6 +201,12 @@ def mean_e2e_s(result: SimulationResult) -> float:
 def first_counted(result: SimulationResult) -> int:
     """Index of the first request after the warm-up."""
     return int(result.scenario.warmup_fraction * len(result.request_records))
+
+
+def _ended_fraction(result: SimulationResult, state: int) -> float:
+    """Requests that came after the warm-up and ended in this state, of all that came then."""
+    later = result.request_records["state"][first_counted(result) :]
+    return float(np.sum(later == state) / max(len(later), 1))
 
 
 def _after_warmup(result: SimulationResult) -> Records:
@@ -325,6 +346,20 @@ def _hit_fraction(result: SimulationResult, cached_tokens: int) -> float | None:
         return None
     admitted = requests["scheduled_s"] >= 0.0
     return cached_tokens / max(int(requests["prompt_tokens"][admitted].sum()), 1)
+
+
+def _consumption(
+    result: SimulationResult, duration_s: float, time: TimeAccount, tokens: TokenAccount
+) -> Consumption:
+    profile = result.stored.profile
+    devices = devices_of_a_replica(profile, result.scenario.speculation)
+    return consumption(
+        profile.identity.hardware,
+        num_devices=devices * result.scenario.deployment.replicas,
+        busy_s=(1.0 - time.idle) * duration_s,
+        duration_s=duration_s,
+        output_tokens=tokens.emitted_tokens,
+    )
 
 
 def _is_saturated(requests: Records) -> bool:

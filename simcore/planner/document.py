@@ -4,8 +4,8 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from simcore.metrics.estimate import CONFIDENCE
 from simcore.metrics.summary import Summary
-from simcore.planner.replication import CONFIDENCE
 from simcore.profile.schema import Frozen, Identity, Proposer, Provenance
 from simcore.scenario import Scenario
 

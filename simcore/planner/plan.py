@@ -1,7 +1,5 @@
 """The plan: off and every measured γ at equal offered load, a decision, and where it ends."""
 
-from collections.abc import Callable
-
 import numpy as np
 
 from simcore.errors import ScenarioError
@@ -26,10 +24,12 @@ from simcore.planner.document import (
 )
 from simcore.planner.replication import (
     Interval,
+    Progress,
     Replication,
     Runner,
     ratio_interval,
     replications,
+    run_counter,
 )
 from simcore.profile.store import StoredProfile, load_profile
 from simcore.scenario import Scenario
@@ -40,8 +40,6 @@ DEFAULT_REPLICATIONS = 20
 BREAK_EVEN_REPLICATIONS = 8
 MAX_BREAK_EVEN_RUNS = 2 * (NUM_GRID_RATES + NUM_BISECTIONS)  # off and on, for progress
 SLO_TOLERANCE = 0.002
-
-Progress = Callable[[int, int], None]  # (simulations done, simulations in all, roughly)
 
 
 def make_plan(
@@ -63,7 +61,7 @@ def make_plan(
     gammas, not_measured = _gammas(stored, scenario, proposers)
     total = sum(1 + len(found) for found in gammas.values()) * (1 + num_replications)
     total += MAX_BREAK_EVEN_RUNS * BREAK_EVEN_REPLICATIONS
-    runner = Runner(scenario, stored, _counter(progress, total))
+    runner = Runner(scenario, stored, run_counter(progress, total))
     candidates = _compare(runner, gammas, replications(scenario.seed, num_replications))
     best = next(each for each in candidates if each.is_best)
     assert best.proposer is not None
@@ -264,16 +262,3 @@ def _card(stored: StoredProfile) -> ProfileCard:
         proposers=profile.proposers,
         provenance=profile.provenance,
     )
-
-
-def _counter(progress: Progress | None, total: int) -> Callable[[], None] | None:
-    if progress is None:
-        return None
-    done = 0
-
-    def count() -> None:
-        nonlocal done
-        done += 1
-        progress(min(done, total - 1), total)
-
-    return count

@@ -14,13 +14,14 @@ from scipy import special
 
 from simcore.acceptance.trace import TraceSet
 from simcore.matching import load_traces, matching_records
+from simcore.metrics.estimate import t_quantile
 from simcore.profile.store import StoredProfile
 from simcore.scenario import Scenario
 from simcore.serving.setup import Variation
 from simcore.serving.simulation import SimulationResult, simulate
 from simcore.workload.sampling import bootstrap_pools
 
-CONFIDENCE = 0.95
+Progress = Callable[[int, int], None]  # (simulations done, simulations in all, roughly)
 
 
 @dataclass(frozen=True)
@@ -55,10 +56,10 @@ class Replication:
     def scenario(self, base: Scenario, proposer: str | None, gamma: int) -> Scenario:
         """The candidate's scenario under this replication's seed."""
         seed = int(np.random.SeedSequence([self.seed, self.index]).generate_state(1)[0])
-        return _at_fixed_length(base, seed, proposer, gamma)
+        return at_fixed_length(base, seed, proposer, gamma)
 
 
-def _at_fixed_length(base: Scenario, seed: int, proposer: str | None, gamma: int) -> Scenario:
+def at_fixed_length(base: Scenario, seed: int, proposer: str | None, gamma: int) -> Scenario:
     """The scenario with one draft length; a plan's caveats say what policy or tree it left out."""
     return base.with_(
         **{
@@ -109,7 +110,7 @@ class Runner:
 
     def run_as_measured(self, proposer: str, gamma: int) -> SimulationResult:
         """One candidate under the scenario's own seed, with the profile taken at its word."""
-        asked = _at_fixed_length(self.scenario, self.scenario.seed, proposer, gamma)
+        asked = at_fixed_length(self.scenario, self.scenario.seed, proposer, gamma)
         return self._simulate(asked, proposer, None)
 
     def run(
@@ -150,6 +151,20 @@ def ratio_interval(ratios: NDArray[np.float64]) -> Interval:
     if len(logs) == 1:
         return Interval(float(np.exp(middle)), float(np.exp(middle)), float(np.exp(middle)))
     spread = logs.std(ddof=1) * np.sqrt(1.0 + 1.0 / len(logs))
-    reach = float(special.stdtrit(len(logs) - 1, 0.5 + CONFIDENCE / 2) * spread)
+    reach = float(t_quantile(len(logs)) * spread)
     low, high = middle - reach, middle + reach
     return Interval(float(np.exp(middle)), float(np.exp(low)), float(np.exp(high)))
+
+
+def run_counter(progress: Progress | None, total: int) -> Callable[[], None] | None:
+    """Counts simulations for a progress bar whose end is not exactly known: short of the end."""
+    if progress is None:
+        return None
+    done = 0
+
+    def count() -> None:
+        nonlocal done
+        done += 1
+        progress(min(done, total - 1), total)
+
+    return count

@@ -17,10 +17,10 @@ from simcore.acceptance.survival import (
 from simcore.acceptance.trace import TraceSet, walk
 from simcore.cost.price import LawTables, StepTime, decode_step
 from simcore.errors import ScenarioError
+from simcore.metrics.estimate import CONFIDENCE
 from simcore.profile.schema import AcceptanceRecord
 from simcore.workload.sampling import IntArray
 
-CONFIDENCE = 0.95
 NUM_BOOTSTRAP = 400
 
 

@@ -66,6 +66,23 @@ class Hardware(Frozen):
     device_count: int = Field(1, ge=1)
     memory_bytes: int = Field(gt=0, description="of one device")
     threads: int | None = Field(None, ge=1)
+    busy_power_w: float | None = Field(None, ge=0.0, description="of one device, in a step")
+    idle_power_w: float | None = Field(None, ge=0.0, description="of one device, between steps")
+    price_usd_per_hour: float | None = Field(None, ge=0.0, description="of one device")
+
+    @model_validator(mode="after")
+    def _check_power(self) -> Self:
+        busy, idle = self.busy_power_w, self.idle_power_w
+        if (busy is None) != (idle is None):
+            raise ValueError(
+                f"busy_power_w {busy} and idle_power_w {idle}; expected both, or neither where "
+                "one is unknown"
+            )
+        if busy is not None and idle is not None and idle > busy:
+            raise ValueError(
+                f"idle_power_w {idle:g} above busy_power_w {busy:g}; expected at most that"
+            )
+        return self
 
 
 class Engine(Frozen):

@@ -1,5 +1,8 @@
 """Write a run's request and step records as tables."""
 
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from simcore.errors import SpecplanError
@@ -7,13 +10,63 @@ from simcore.folders import whole_folder
 from simcore.scenario import dump_scenario
 from simcore.serving.simulation import SimulationResult
 
+FILES = ("requests.csv", "steps.csv", "scenario.yaml")
+SEED_FOLDER = re.compile(r"seed_\d+")
+
 
 def write_records(result: SimulationResult, folder: Path) -> list[Path]:
-    """requests.csv, steps.csv and the scenario that reproduces them; refuses other folders."""
-    if folder.exists() and any(folder.iterdir()) and not (folder / "requests.csv").exists():
-        raise SpecplanError(f"{folder} exists and holds no records; choose an empty or new folder")
+    """requests.csv, steps.csv and the scenario that reproduces them.
+
+    Replaces an earlier run's records, of one seed or several. Raises SpecplanError where the
+    folder holds anything else; after any error it is as it was.
+    """
+    check_records_folder(folder)
     with whole_folder(folder) as work:
-        result.requests.to_csv(work / "requests.csv", index=False)
-        result.steps.to_csv(work / "steps.csv", index=False)
-        (work / "scenario.yaml").write_text(dump_scenario(result.scenario), encoding="utf-8")
-    return [folder / name for name in ("requests.csv", "steps.csv", "scenario.yaml")]
+        _write(result, work)
+    return [folder / name for name in FILES]
+
+
+@contextmanager
+def seed_folders(folder: Path) -> Iterator[Callable[[SimulationResult], None]]:
+    """A function that writes a run's records to `folder`/seed_N, N the seed it ran under.
+
+    The folder appears whole when the block ends well; otherwise as `write_records`.
+    """
+    check_records_folder(folder)
+    with whole_folder(folder) as work:
+
+        def keep(result: SimulationResult) -> None:
+            own = work / f"seed_{result.scenario.seed}"
+            own.mkdir()
+            _write(result, own)
+
+        yield keep
+
+
+def check_records_folder(folder: Path) -> None:
+    """Refuse a folder that holds anything but records. Raises SpecplanError."""
+    if not folder.exists():
+        return
+    if not folder.is_dir():
+        raise SpecplanError(f"{folder} is a file; expected a new or empty folder")
+    found = [path for path in folder.rglob("*") if not path.is_dir()]
+    foreign = sorted(str(path.relative_to(folder)) for path in found if not _is_own(path, folder))
+    if foreign:
+        raise SpecplanError(
+            f"{folder} holds {foreign[0]!r}, which writing records there would delete; choose an "
+            "empty or new folder"
+        )
+    if found and not any(path.name == FILES[0] for path in found):
+        raise SpecplanError(f"{folder} exists and holds no records; choose an empty or new folder")
+
+
+def _is_own(path: Path, folder: Path) -> bool:
+    *above, name = path.relative_to(folder).parts
+    in_place = not above or (len(above) == 1 and SEED_FOLDER.fullmatch(above[0]) is not None)
+    return in_place and name in FILES
+
+
+def _write(result: SimulationResult, folder: Path) -> None:
+    result.requests.to_csv(folder / "requests.csv", index=False)
+    result.steps.to_csv(folder / "steps.csv", index=False)
+    (folder / "scenario.yaml").write_text(dump_scenario(result.scenario), encoding="utf-8")

@@ -12,7 +12,13 @@ FORMULA_SIGNS = ("=", "+", "-", "@", "\t", "\r")
 
 def candidates_csv(plan: Plan) -> str:
     """One row a candidate, off first."""
-    return _csv([_candidate_row(each) | _origin(plan) for each in plan.candidates])
+    consumed = _consumption_columns(plan)
+    return _csv(
+        [
+            _candidate_row(each) | row | _origin(plan)
+            for each, row in zip(plan.candidates, consumed, strict=True)
+        ]
+    )
 
 
 def load_curve_csv(plan: Plan) -> str:
@@ -57,6 +63,13 @@ def _candidate_row(each: Candidate) -> dict[str, Cell]:
         "extrapolated_step_fraction": summary.extrapolated_step_fraction,
         "is_saturated": int(summary.is_saturated),
     }
+
+
+def _consumption_columns(plan: Plan) -> list[dict[str, Cell]]:
+    """Energy and cost by candidate; only the columns that the profile lets anyone fill."""
+    rows = [each.summary.consumption.model_dump() for each in plan.candidates]
+    known = [name for name in rows[0] if any(row[name] is not None for row in rows)]
+    return [{name: row[name] for name in known} for row in rows]
 
 
 def _origin(plan: Plan) -> dict[str, Cell]:

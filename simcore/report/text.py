@@ -2,9 +2,11 @@
 
 from typing import Any
 
+from simcore.metrics.consumption import Consumption
 from simcore.metrics.summary import Distribution, Summary
 from simcore.planner.document import Candidate, Plan
 from simcore.profile.store import StoredProfile
+from simcore.report.units import dollars, joules, watts
 
 
 def seconds(value: float | None) -> str:
@@ -93,6 +95,7 @@ def summary_text(summary: Summary) -> str:
         f"{summary.mean_batch_size:.2f} requests",
         f"KV: at most {kv.peak_used_tokens} of {kv.total_tokens} tokens ("
         f"{kv.peak_used_fraction:.1%}); {summary.num_preemptions} preemptions",
+        *_consumption_lines(summary.consumption),
     ]
     if summary.is_saturated:
         lines.append("Saturated: the queue grew for as long as requests arrived.")
@@ -102,6 +105,20 @@ def summary_text(summary: Summary) -> str:
             "measured cost domain."
         )
     return "\n".join(lines)
+
+
+def _consumption_lines(found: Consumption) -> list[str]:
+    """Energy and cost, each only where the profile states power or price."""
+    lines = []
+    if found.energy_j is not None:
+        lines.append(
+            f"Energy: {joules(found.energy_j)}, {joules(found.energy_j_per_output_token)} an "
+            f"output token, {watts(found.average_power_w)} on average"
+        )
+    if found.cost_usd is not None:
+        million = dollars(found.cost_usd_per_million_output_tokens)
+        lines.append(f"Cost: {dollars(found.cost_usd)}, {million} a million output tokens")
+    return lines
 
 
 def _percentiles(values: Distribution) -> str:

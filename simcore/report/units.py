@@ -48,6 +48,26 @@ def mean_tokens(value: float | None) -> str:
     return NOTHING if value is None else f"{value:.2f} tokens"
 
 
+def joules(value: float | None) -> str:
+    """An energy in the unit that reads best."""
+    if value is None:
+        return NOTHING
+    for unit, scale in (("MJ", 1e6), ("kJ", 1e3)):
+        if value >= scale:
+            return f"{digits(value / scale)} {unit}"
+    return f"{digits(value)} J"
+
+
+def watts(value: float | None) -> str:
+    """A power."""
+    return NOTHING if value is None else f"{digits(value)} W"
+
+
+def dollars(value: float | None) -> str:
+    """Money, four digits: prices are compared closely."""
+    return NOTHING if value is None else f"{value:,.4g} USD"
+
+
 def giga(value: float, unit: str = "GB") -> str:
     """A thousand million of something."""
     return f"{digits(value / 1e9)} {unit}"

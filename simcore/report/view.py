@@ -9,12 +9,15 @@ from simcore.report.table import Table
 from simcore.report.units import (
     NOTHING,
     count,
+    dollars,
     interval,
+    joules,
     mean_tokens,
     percent,
     rate,
     ratio,
     seconds,
+    watts,
 )
 from simcore.report.workload_words import load_words
 
@@ -37,7 +40,7 @@ def view_of(plan: Plan) -> View:
         sections={
             "candidates": (_speedup_table(plan), _latency_table(plan), _missing_table(plan)),
             "load": (_curve_table(plan),),
-            "accounts": (_token_table(plan), _time_table(plan)),
+            "accounts": (_token_table(plan), _time_table(plan), *_consumption_tables(plan)),
             "origin": (profile_table(plan), scenario_table(plan)),
         },
         reproduce=reproduce_command(plan),
@@ -206,3 +209,30 @@ def _time_table(plan: Plan) -> Table:
     )
     header = ("share of replica time", *(candidate_name(each) for each in columns))
     return Table("Where the time went", header, rows, "The same run, whole.")
+
+
+def _consumption_tables(plan: Plan) -> tuple[Table, ...]:
+    """Energy and cost of every candidate; no table where the profile states neither."""
+    found = [(candidate_name(each), each.summary.consumption) for each in plan.candidates]
+    if all(each.energy_j is None and each.cost_usd is None for _, each in found):
+        return ()
+    header = (
+        *("candidate", "energy an output token", "average power", "energy"),
+        *("cost of a million output tokens", "cost"),
+    )
+    rows = tuple(
+        (
+            name,
+            joules(each.energy_j_per_output_token),
+            watts(each.average_power_w),
+            joules(each.energy_j),
+            dollars(each.cost_usd_per_million_output_tokens),
+            dollars(each.cost_usd),
+        )
+        for name, each in found
+    )
+    source = (
+        "One run with the profile as measured, whole, idle time included; power and price are "
+        "the profile's."
+    )
+    return (Table("Energy and cost", header, rows, source),)

@@ -1,0 +1,73 @@
+"""A comparison as plain text for a terminal."""
+
+from simcore.metrics.headlines import HEADLINES, PHASES
+from simcore.planner.comparison import Comparison, Service
+from simcore.report.metric_words import written
+from simcore.report.units import rate
+
+LEFT_OUT = ("p50", "p90")  # of the latencies; the JSON has them
+ONLY_IN_TABLE = (*(f"time: {phase}" for phase in PHASES), "extrapolated steps")
+MIN_COLUMN = 18
+
+
+def comparison_text(found: Comparison) -> str:
+    """Every service side by side, then what each does better or worse than the first."""
+    services, seeds = found.services, found.seeds
+    load = "an offline batch" if found.rate_per_s is None else rate(found.rate_per_s)
+    within = ""
+    if found.rate_tolerance is not None:
+        within = f" within {100 * found.rate_tolerance:g} %"
+    kind = "offered load" if found.at == "offered" else "admitted rate"
+    first = services[0].summary.origin
+    lines = [
+        f"At equal {kind}, {load}{within}; seeds {seeds[0]} to {seeds[-1]}, differences paired by "
+        f"seed, {100 * found.confidence:g} % intervals; contract {first['contract']}, specplan "
+        f"{found.origin['specplan_version']}",
+        *(_service_line(each) for each in services),
+        "",
+        *_table(services),
+    ]
+    for each in services[1:]:
+        lines += ["", f"{each.label} against {services[0].label}:", *_sentences(each)]
+    lines += ["", *(f"Note: {caveat}" for caveat in found.caveats)]
+    return "\n".join(lines)
+
+
+def _service_line(service: Service) -> str:
+    origin = service.summary.origin
+    text = (
+        f"{service.label}: scenario {origin['scenario']}, profile {origin['profile']} "
+        f"({origin['profile_source']}), acceptance {origin['acceptance_model']}"
+    )
+    return f"{text}; {service.note}" if service.note else text
+
+
+def _table(services: tuple[Service, ...]) -> list[str]:
+    """Means over the seeds; loads first, then the headline numbers that anyone has."""
+    rows = [("", *(each.label for each in services))]
+    rows.append(("offered load", *(rate(each.offered_rate_per_s) for each in services)))
+    admitted = [each.admitted_rate_per_s for each in services]
+    rows.append(("admitted rate", *(rate(each.mean if each else None) for each in admitted)))
+    for headline in HEADLINES:
+        means = [each.summary.metrics[headline.metric].mean for each in services]
+        if _is_shown(headline.name) and any(mean is not None for mean in means):
+            rows.append((headline.name, *(written(headline, mean) for mean in means)))
+    width = max(MIN_COLUMN, *(len(each.label) for each in services))
+    return [
+        f"{name:22} " + " ".join(f"{value:>{width}}" for value in values) for name, *values in rows
+    ]
+
+
+def _sentences(service: Service) -> list[str]:
+    """One a metric; what is the same under every seed in one line."""
+    if not service.differences:
+        return ["  not compared: one of them does not serve this rate"]
+    shown = [each for each in service.differences if each.name not in ONLY_IN_TABLE]
+    shown = [each for each in shown if _is_shown(each.name)]
+    lines = [f"  {each.sentence}" for each in shown if each.verdict != "same"]
+    same = [each.name for each in shown if each.verdict == "same"]
+    return [*lines, f"  same under every seed: {', '.join(same)}"] if same else lines
+
+
+def _is_shown(name: str) -> bool:
+    return not name.endswith(LEFT_OUT)
