@@ -1,4 +1,4 @@
-"""EAGLE-2's dynamic trees (Li et al. 2024, 2406.16858): shaped each cycle by the draft's confidence.
+"""EAGLE-2's dynamic trees (Li et al. 2024, 2406.16858), shaped anew each cycle by confidence.
 
 A node is worth V, the product of the draft's probabilities along its path. At every level the
 `topk` likeliest of the newest nodes are expanded into `topk` candidates each; after `depth` levels
@@ -107,24 +107,27 @@ def depth_bounds(
 
     Upper: every rank must be a candidate, and the better siblings of a path all come before it:
     Σ (rank + 1) ≤ num_nodes. Lower: along top candidates V is known, and the V of one level sum
-    to at most 1, so at most ⌊1/V⌋ nodes of a level come before or with it.
+    to at most 1, so at most ⌊1/V⌋ nodes of a level come before or with it; below another candidate
+    nothing is known of V, and only trees that verify everything are sure to hold it.
     """
     ranks, confidence = ranks[:, : shape.depth], confidence[:, : shape.depth]
     candidate = ranks < shape.topk
     ahead = np.cumsum(np.where(candidate, ranks, 0).astype(np.int64) + 1, axis=1)
     upper = _leading(candidate & (ahead <= shape.num_nodes))
-    value = np.cumprod(confidence * (1.0 - CONFIDENCE_ROUNDING), axis=1)
+    is_top = np.logical_and.accumulate(ranks == 0, axis=1)
+    value = np.where(is_top, np.cumprod(confidence * (1.0 - CONFIDENCE_ROUNDING), axis=1), 0.0)
     rivals = np.floor(1.0 / np.maximum(value, 1e-12))  # of one level, the node itself counted
     others = np.minimum(rivals, shape.topk**2) * (shape.depth - 1)
     is_chosen = np.minimum(rivals, shape.topk) + others <= shape.num_nodes
+    is_chosen[:, :1] |= is_top[:, :1]  # the root's best candidate comes first of all
     is_expanded = rivals <= shape.topk
-    is_chosen[:, :1] = is_expanded[:, :1] = True  # the root's best candidate comes first of all
+    is_expanded[:, :1] = True  # all candidates of the first level are
     is_proposed = np.ones_like(is_expanded)
     is_proposed[:, 1:] = np.logical_and.accumulate(is_expanded, axis=1)[:, :-1]
-    lower = _leading((ranks == 0) & is_proposed & is_chosen)
+    lower = _leading(candidate & is_proposed & is_chosen)
     return np.minimum(lower, upper), upper
 
 
 def _leading(holds: NDArray[np.bool_]) -> IntArray:
     """[num_rows] leading entries that are true."""
-    return np.logical_and.accumulate(holds, axis=1).sum(axis=1)
+    return np.asarray(np.logical_and.accumulate(holds, axis=1).sum(axis=1), dtype=np.int64)

@@ -25,13 +25,13 @@ def grow_tree(
     probability left; the root's best candidate is kept in any case.
     """
     chosen: list[RankPath] = []
-    frontier = [(-probability((0,)), 1, (0,))]
+    frontier: list[tuple[float, int, RankPath]] = [(-probability((0,)), 1, (0,))]
     while frontier and len(chosen) < num_nodes:
         negative, level, path = heapq.heappop(frontier)
         if negative == 0.0 and chosen:
             break
         chosen.append(path)
-        following = []
+        following: list[RankPath] = []
         if level < depth:
             following.append((*path, 0))
         if path[-1] + 1 < width:
@@ -56,9 +56,7 @@ def head_accuracies(cumulative: ArrayLike) -> NDArray[np.float64]:
     return np.diff(np.atleast_2d(np.asarray(cumulative, dtype=np.float64)), axis=1, prepend=0.0)
 
 
-def frequent_tree(
-    ranks: NDArray[np.int16], num_nodes: int, depth: int, width: int
-) -> DraftTree:
+def frequent_tree(ranks: NDArray[np.int16], num_nodes: int, depth: int, width: int) -> DraftTree:
     """The greedy tree for the joint ranks [num_cycles, depths] that cycles really had.
 
     Nothing is assumed independent: a node counts for the share of cycles that went through it.

@@ -45,9 +45,7 @@ def _across(tree: DraftTree, paths: Sequence[RankPath]) -> list[float]:
     for node, parent in enumerate(tree.parents):
         children.setdefault(parent, []).append(node)
     leaves = iter(range(tree.num_nodes))
-    place = {
-        node: float(next(leaves)) for node in depth_first(tree) if node not in children
-    }
+    place = {node: float(next(leaves)) for node in depth_first(tree) if node not in children}
     for node in sorted(children, key=lambda node: -len(paths[node]) if node != ROOT else 0):
         if node != ROOT:
             place[node] = float(np.mean([place[child] for child in children[node]]))

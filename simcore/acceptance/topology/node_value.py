@@ -62,7 +62,8 @@ def tree_survival(tree: DraftTree, probabilities: ArrayLike) -> FloatArray:
     One path at most is accepted, so the nodes of a depth exclude one another.
     """
     depths = np.array(tree.depths) - 1
-    return np.bincount(depths, weights=np.asarray(probabilities), minlength=tree.depth)
+    weights = np.asarray(probabilities, dtype=np.float64)
+    return np.bincount(depths, weights=weights, minlength=tree.depth).astype(np.float64)
 
 
 def expected_tokens(probabilities: Sequence[float] | FloatArray) -> float:

@@ -1,7 +1,7 @@
 """Which child accepts each recorded token, as far as the recording says, by rule.
 
-Ranks decide `top_k` (and greedy verification) for every tree. q(v)/p(v) alone decides `specinfer` and
-`sequoia` for chains only: with a second child it matters how much of p the first left over, at
+Ranks decide `top_k` (and greedy verification) for every tree. q(v)/p(v) alone decides `specinfer`
+and `sequoia` for chains only: with a second child it matters how much of p the first left over, at
 SpecInfer 1 − Σ min(p, q), at Sequoia also which token was rejected. For trees, calibration draws
 the accepting child where it knows p and q, and writes a column of its own.
 """
@@ -15,6 +15,7 @@ from simcore.acceptance.topology.sibling_rules import SiblingRule
 from simcore.acceptance.trace import RANK_ABSENT, TraceSet
 from simcore.errors import TreeError
 
+MAX_DRAWN_CHILDREN = 8  # tries that calibration draws
 COLUMNS = {SiblingRule.SPECINFER: "specinfer_child", SiblingRule.SEQUOIA: "sequoia_child"}
 
 
@@ -47,6 +48,11 @@ def recorded_children(
             f"rule {rule.value!r} with {width} children of a node: rank and q(v)/p(v) do not tell "
             f"which child accepts, for that depends on what the first left of p; it takes the "
             f"column {COLUMNS[rule]!r}: measure again, or use rule 'top_k' or a chain"
+        )
+    if width > MAX_DRAWN_CHILDREN:
+        raise TreeError(
+            f"rule {rule.value!r} with {width} children of a node; {MAX_DRAWN_CHILDREN} tries were "
+            "drawn: use a narrower tree or rule 'top_k'"
         )
     return drawn
 

@@ -1,7 +1,7 @@
 """Replay of recorded requests on a tree: accepted nodes, cycles, rates by rank.
 
-`ranks` [num_rows, depths] hold, for each output position and depth, the child that accepts the realised
-token: its rank among the candidates, or what `recorded_children` made of it for a sampling rule.
+`ranks` [num_rows, depths] hold, for each output position and depth, the child that accepts the
+realised token: its rank among the candidates, or what `recorded_children` made of it by rule.
 """
 
 from dataclasses import dataclass, replace
@@ -48,7 +48,7 @@ def accepted_nodes(tree: DraftTree, ranks: RankArray) -> IntArray:
 
 def accepted_depths(tree: DraftTree, ranks: RankArray) -> IntArray:
     """[num_rows] accepted drafts of a cycle that begins at each row."""
-    return (accepted_nodes(tree, ranks) >= 0).sum(axis=1)
+    return np.asarray((accepted_nodes(tree, ranks) >= 0).sum(axis=1), dtype=np.int64)
 
 
 def cycles_of(
@@ -134,3 +134,11 @@ def rank_rates(ranks: RankArray, width: int) -> NDArray[np.float64]:
         rates[depth] = np.bincount(counted, minlength=width) / max(int(came.sum()), 1)
         came &= inside[:, depth]
     return rates
+
+
+def pooled_rates(ranks: RankArray, width: int) -> NDArray[np.float64]:
+    """[width] the same with all depths pooled: one rate a rank, as Sequoia assumes."""
+    inside = (ranks >= 0) & (ranks < width)
+    came = np.cumprod(np.pad(inside[:, :-1], ((0, 0), (1, 0)), constant_values=True), axis=1) > 0
+    counted = np.bincount(ranks[came & inside], minlength=width)
+    return np.asarray(counted / max(int(came.sum()), 1), dtype=np.float64)

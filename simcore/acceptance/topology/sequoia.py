@@ -1,4 +1,4 @@
-"""Sequoia's dynamic programme: the best tree of n nodes and d levels (Chen et al. 2024, 2402.12374).
+"""Sequoia's programme: the best tree of n nodes and d levels (Chen et al. 2024, 2402.12374).
 
 Under positional acceptance the best forest below a node depends on how many nodes and levels are
 left, not on where the node stands. With g(m) the value of the best subtree of m nodes below,

@@ -1,14 +1,14 @@
 """SGLang's three numbers for a draft tree, and which static trees they can stand for.
 
-`--speculative-num-steps`, `--speculative-eagle-topk`, `--speculative-num-draft-tokens`; the last counts
-the root. With topk above 1 the shape is chosen anew each cycle, as in EAGLE-2.
+`--speculative-num-steps`, `--speculative-eagle-topk`, `--speculative-num-draft-tokens`; the last
+counts the root. With topk above 1 the shape is chosen anew each cycle, as in EAGLE-2.
 """
 
 from collections import Counter
 from dataclasses import dataclass
 
 from simcore.acceptance.topology.dynamic_tree import DynamicShape
-from simcore.acceptance.topology.paths import rank_paths, tree_from_paths
+from simcore.acceptance.topology.paths import RankPath, tree_from_paths
 from simcore.acceptance.tree import ROOT, DraftTree, chain
 from simcore.errors import TreeError
 
@@ -47,27 +47,28 @@ class SglangShape:
                 f"{self} has no static tree: the draft's confidence chooses {dynamic.num_nodes} of "
                 f"{dynamic.num_proposed} nodes each cycle; replay it as a dynamic tree"
             )
-        first = [(rank,) for rank in range(min(self.eagle_topk, dynamic.num_nodes))]
-        second = [(*path, rank) for path in first for rank in range(self.eagle_topk)]
-        return tree_from_paths(first + (second if self.num_steps > 1 else []))
+        paths: list[RankPath] = [(rank,) for rank in range(dynamic.num_nodes)][: self.eagle_topk]
+        if self.num_steps > 1:
+            paths += [(*path, rank) for path in paths for rank in range(self.eagle_topk)]
+        return tree_from_paths(paths)
 
     def can_choose(self, tree: DraftTree) -> bool:
         """Whether this tree may be what one cycle verifies."""
-        children = Counter(tree.parents)
-        expanded = Counter(
-            tree.depths[node] for node in children if node != ROOT
-        )  # level -> nodes with children
         return (
             tree.num_nodes == self.num_draft_tokens - 1
             and tree.depth <= self.num_steps
-            and max(children.values()) <= self.eagle_topk
-            and max(expanded.values(), default=0) <= self.eagle_topk
+            and max(Counter(tree.parents).values()) <= self.eagle_topk
+            and max(_num_expanded(tree).values(), default=0) <= self.eagle_topk
         )
 
 
 def sglang_shape(tree: DraftTree) -> SglangShape:
     """The smallest settings that can choose this tree: exact for chains, else an envelope."""
     widest = max(Counter(tree.parents).values())
-    expanded = Counter(len(path) - 1 for path in rank_paths(tree) if len(path) > 1 and path[-1] == 0)
-    topk = max(widest, max(expanded.values(), default=1))
+    topk = max(widest, max(_num_expanded(tree).values(), default=1))
     return SglangShape(tree.depth, topk, tree.num_nodes + 1)
+
+
+def _num_expanded(tree: DraftTree) -> Counter[int]:
+    """Level -> candidates of it that have children."""
+    return Counter(tree.depths[node] for node in set(tree.parents) - {ROOT})

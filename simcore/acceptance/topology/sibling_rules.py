@@ -12,8 +12,8 @@ drawn from its posterior given v. Tries go in order; p and q below are those tha
   token and, once nothing is left of it, is uniform over the tokens not tried.
 
 The residual after a rejection does not depend on which token was rejected. Hence, given that v
-comes out in the end, a try accepts v with min(1, q(v)/p(v)) under what is left, and a rejected token is
-distributed as norm(max(q − p, 0)), whatever v is.
+comes out in the end, a try accepts v with min(1, q(v)/p(v)) under what is left, and a rejected
+token is distributed as norm(max(q − p, 0)), whatever v is.
 """
 
 from enum import StrEnum
@@ -142,8 +142,8 @@ def _add_tries(
 
 
 def _residual(p: FloatArray, q: FloatArray) -> FloatArray:
-    left = np.maximum(p - q, 0.0)
-    return left / left.sum()
+    left: FloatArray = np.maximum(p - q, 0.0)
+    return np.asarray(left / left.sum())
 
 
 def _without(q: FloatArray, tried: tuple[int, ...]) -> FloatArray:
@@ -153,7 +153,7 @@ def _without(q: FloatArray, tried: tuple[int, ...]) -> FloatArray:
     if left.sum() <= 0.0:
         left = np.ones_like(q)
         left[list(tried)] = 0.0
-    return left / left.sum()
+    return np.asarray(left / left.sum())
 
 
 def _rank(q: FloatArray, token: int) -> int:
@@ -168,4 +168,4 @@ def _distribution(values: ArrayLike) -> NDArray[np.float64]:
         raise ValueError(f"weights of shape {found.shape}; expected [V], each at least 0")
     if total <= 0.0:
         raise ValueError("a distribution without mass")
-    return found / total
+    return np.asarray(found / total)

@@ -214,7 +214,9 @@ def test_medusa_trees_have_their_published_values(model):
     for num_nodes, expected in zip((63, 25), MEDUSA_BEST[model], strict=True):
         tree = medusa_tree(rates, num_nodes)
         assert tree.num_nodes == num_nodes
-        assert expected_tokens(node_probabilities(tree, rates)) == pytest.approx(expected, abs=0.006)
+        assert expected_tokens(node_probabilities(tree, rates)) == pytest.approx(
+            expected, abs=0.006
+        )
     shipped = tree_from_paths(MC_SIM_7B_63)
     value = expected_tokens(node_probabilities(shipped, rates))
     assert value == pytest.approx(MEDUSA_SHIPPED[model], abs=0.006)

@@ -12,6 +12,7 @@ from simcore.acceptance.topology.dynamic_tree import (
     propose_nodes,
 )
 from simcore.acceptance.topology.paths import rank_paths, tree_from_paths
+from simcore.acceptance.topology.replay import accepted_depths
 from simcore.acceptance.topology.sglang_shape import SglangShape
 from simcore.acceptance.trace import RANK_ABSENT
 from simcore.acceptance.tree import accepted_depth
@@ -101,10 +102,18 @@ def test_the_truth_lies_between_the_bounds_of_the_realised_path(shape, seed, ran
 
 def test_bounds_meet_where_everything_proposed_is_verified_and_the_draft_is_sure():
     shape = DynamicShape(2, 3, 10)
-    ranks = np.array([[0, 0, 0], [0, 1, 0], [2, 0, 0]], dtype=np.int16)
-    lower, upper = depth_bounds(shape, ranks, np.full((3, 3), 0.9))
-    assert lower.tolist() == [3, 1, 0]
-    assert upper.tolist() == [3, 3, 0]
+    ranks = np.array([[0, 0, 0], [0, 1, 0], [1, 1, 0], [2, 0, 0]], dtype=np.int16)
+    lower, upper = depth_bounds(shape, ranks, np.full((4, 3), 0.9))
+    assert lower.tolist() == [3, 2, 2, 0]  # below a second candidate expansion is not sure
+    assert upper.tolist() == [3, 3, 3, 0]
+
+
+def test_two_levels_verified_whole_are_a_static_tree():
+    shape = DynamicShape(3, 2, 12)
+    ranks = np.array([[a, b] for a in range(4) for b in range(4)], dtype=np.int16)
+    lower, upper = depth_bounds(shape, ranks, np.full((16, 2), 0.01))
+    whole = SglangShape(2, 3, 13).static_tree()
+    assert lower.tolist() == upper.tolist() == accepted_depths(whole, ranks).tolist()
 
 
 def test_a_sharp_draft_drops_unlikely_siblings():
@@ -117,5 +126,5 @@ def test_a_sharp_draft_drops_unlikely_siblings():
 
 @pytest.mark.parametrize("numbers", [(0, 1, 1), (2, 2, 7), (1, 3, 4)])
 def test_more_nodes_than_are_proposed_are_refused(numbers):
-    with pytest.raises(TreeError, match="propose|at least"):
+    with pytest.raises(TreeError, match=r"propose|at least"):
         DynamicShape(*numbers)

@@ -1,6 +1,6 @@
 """Verification of several candidates at one node: exact fractions, posteriors, and draws."""
 
-from fractions import Fraction as F
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -17,25 +17,44 @@ from simcore.acceptance.topology.sibling_rules import (
 from simcore.acceptance.trace import RANK_ABSENT
 from simcore.errors import TreeError
 
-THREE = (F(5, 10), F(3, 10), F(2, 10)), (F(2, 10), F(2, 10), F(6, 10))
+THREE = (
+    (Fraction(5, 10), Fraction(3, 10), Fraction(2, 10)),
+    (Fraction(2, 10), Fraction(2, 10), Fraction(6, 10)),
+)
 # p, q, children; total acceptance under specinfer, sequoia, top_k.
 PUBLISHED = [
-    ((F(1), F(0)), (F(1, 2), F(1, 2)), 2, F(3, 4), F(1), F(1)),
-    ((F(3, 5), F(2, 5)), (F(3, 5), F(2, 5)), 1, F(1), F(1), F(3, 5)),
-    (*THREE, 1, F(3, 5), F(3, 5), F(1, 5)),
-    (*THREE, 2, F(19, 25), F(9, 10), F(7, 10)),
-    (*THREE, 3, F(207, 250), F(1), F(1)),
+    (
+        (Fraction(1), Fraction(0)),
+        (Fraction(1, 2), Fraction(1, 2)),
+        2,
+        Fraction(3, 4),
+        Fraction(1),
+        Fraction(1),
+    ),
+    (
+        (Fraction(3, 5), Fraction(2, 5)),
+        (Fraction(3, 5), Fraction(2, 5)),
+        1,
+        Fraction(1),
+        Fraction(1),
+        Fraction(3, 5),
+    ),
+    (*THREE, 1, Fraction(3, 5), Fraction(3, 5), Fraction(1, 5)),
+    (*THREE, 2, Fraction(19, 25), Fraction(9, 10), Fraction(7, 10)),
+    (*THREE, 3, Fraction(207, 250), Fraction(1), Fraction(1)),
 ]
 
 
 def _distributions(size):
     weights = st.lists(st.integers(0, 6), min_size=size, max_size=size)
     return weights.filter(lambda found: sum(found) > 0).map(
-        lambda found: tuple(F(weight, sum(found)) for weight in found)
+        lambda found: tuple(Fraction(weight, sum(found)) for weight in found)
     )
 
 
-PAIRS = st.integers(2, 4).flatmap(lambda size: st.tuples(_distributions(size), _distributions(size)))
+PAIRS = st.integers(2, 4).flatmap(
+    lambda size: st.tuples(_distributions(size), _distributions(size))
+)
 
 
 def _enumerate(rule, p, q, num_children):
@@ -46,7 +65,7 @@ def _enumerate(rule, p, q, num_children):
     found = {}
 
     def add(key, weight):
-        found[key] = found.get(key, F(0)) + weight
+        found[key] = found.get(key, Fraction(0)) + weight
 
     def run(child, weight, p, q, tried):
         if child == num_children:
@@ -56,10 +75,10 @@ def _enumerate(rule, p, q, num_children):
         for token, mass in enumerate(q):
             if mass == 0:
                 continue
-            accepts = min(F(1), p[token] / mass)
+            accepts = min(Fraction(1), p[token] / mass)
             add((child, token), weight * mass * accepts)
             if accepts < 1:
-                residual = [max(a - b, F(0)) for a, b in zip(p, q, strict=True)]
+                residual = [max(a - b, Fraction(0)) for a, b in zip(p, q, strict=True)]
                 total = sum(residual)
                 left = [value / total for value in residual]
                 now = {*tried, token}
@@ -69,27 +88,27 @@ def _enumerate(rule, p, q, num_children):
     if rule is SiblingRule.TOP_K:
         _run_top_k(p, q, num_children, add)
     else:
-        run(0, F(1), p, q, set())
+        run(0, Fraction(1), p, q, set())
     return found
 
 
 def _untried(q, tried):
-    left = [F(0) if token in tried else mass for token, mass in enumerate(q)]
+    left = [Fraction(0) if token in tried else mass for token, mass in enumerate(q)]
     if sum(left) == 0:
-        left = [F(0) if token in tried else F(1) for token in range(len(q))]
+        left = [Fraction(0) if token in tried else Fraction(1) for token in range(len(q))]
     total = sum(left)
-    return [mass / total if total else F(0) for mass in left]
+    return [mass / total if total else Fraction(0) for mass in left]
 
 
 def _run_top_k(p, q, num_children, add):
-    weight, left = F(1), list(p)
+    weight, left = Fraction(1), list(p)
     children = sorted(range(len(q)), key=lambda token: (-q[token], token))[:num_children]
     for child, token in enumerate(children):
         add((child, token), weight * left[token])
         weight *= 1 - left[token]
         if weight == 0:
             return
-        left[token] = F(0)
+        left[token] = Fraction(0)
         total = sum(left)
         left = [mass / total for mass in left]
     for token, mass in enumerate(left):
@@ -122,7 +141,8 @@ def test_posteriors_equal_the_enumeration_of_every_draw_and_coin(rule, pair, num
         assert emitted == mass  # the rule is exact
         if mass > 0:
             expected = [
-                float(joint.get((child, token), F(0)) / mass) for child in range(num_children)
+                float(joint.get((child, token), Fraction(0)) / mass)
+                for child in range(num_children)
             ]
             found = child_posterior(rule, _floats(p), _floats(q), token, num_children)
             assert found == pytest.approx(expected, abs=1e-9)
