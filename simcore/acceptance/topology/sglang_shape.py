@@ -47,7 +47,8 @@ class SglangShape:
                 f"{self} has no static tree: the draft's confidence chooses {dynamic.num_nodes} of "
                 f"{dynamic.num_proposed} nodes each cycle; replay it as a dynamic tree"
             )
-        paths: list[RankPath] = [(rank,) for rank in range(dynamic.num_nodes)][: self.eagle_topk]
+        width = min(self.eagle_topk, dynamic.num_nodes)
+        paths: list[RankPath] = [(rank,) for rank in range(width)]
         if self.num_steps > 1:
             paths += [(*path, rank) for path in paths for rank in range(self.eagle_topk)]
         return tree_from_paths(paths)
