@@ -221,27 +221,28 @@ def _price(
 
     tree = search.settle(fastest, tokens_per_s)
     best, seconds = solved(search.ranks_at(search.cycles(tree)))
-    chosen = 0 if tree is None else tree.num_nodes
     price = TreePrice(
         batch_size=batch_size,
         context_tokens=context,
         plain_step_s=clock.plain_s,
-        sizes=_sizes(best, seconds, clock, chosen),
-        chosen_num_nodes=chosen,
+        sizes=_sizes(best, seconds, clock, tree),
+        chosen_num_nodes=0 if tree is None else tree.num_nodes,
     )
     return price, tree
 
 
 def _sizes(
-    best: BestTrees, seconds: NDArray[np.float64], clock: _Clock, chosen: int
+    best: BestTrees, seconds: NDArray[np.float64], clock: _Clock, tree: DraftTree | None
 ) -> tuple[PricedSize, ...]:
-    """Powers of two and the chosen size, each at its best depth."""
+    """Powers of two, each at its best depth, and the chosen tree at its own."""
     tokens = best.expected_tokens
     rates = tokens / seconds
     powers = [2**k for k in range(len(tokens).bit_length()) if 2**k < len(tokens)]
+    depths = {nodes: int(np.argmax(rates[nodes, 1:])) + 1 for nodes in (*powers, len(tokens) - 1)}
+    if tree is not None:
+        depths[tree.num_nodes] = tree.depth
     found = []
-    for nodes in sorted({*powers, len(tokens) - 1, chosen} - {0}):
-        depth = int(np.argmax(rates[nodes, 1:])) + 1
+    for nodes, depth in sorted(depths.items()):
         if np.isfinite(seconds[nodes, depth]):
             found.append(
                 PricedSize(
