@@ -15,11 +15,14 @@ import torch
 from calibration.models import LanguageModel
 from calibration.proposers.ngram import NgramProposer, matches
 from calibration.sampling import token_probabilities
+from simcore.acceptance.topology.recorded_children import COLUMNS, MAX_DRAWN_CHILDREN
+from simcore.acceptance.topology.sibling_rules import SiblingRule, draw_child
 from simcore.profile.schema import Sampling
 
 RANK_ABSENT = 32767
 MAX_RATIO = 1000.0
 SIGNIFICANT_DIGITS = 3
+STOCHASTIC_COLUMNS = ("ratio", "specinfer_child", "sequoia_child")
 UNTEMPERED = Sampling(temperature=1.0)
 
 
@@ -34,6 +37,8 @@ class RequestTrace:
     rank: list[list[int]]
     confidence: list[list[float]]
     ratio: list[list[float]] | None  # None: greedy, or a deterministic proposer
+    specinfer_child: list[list[int]] | None = None  # for trees; None where ratio is
+    sequoia_child: list[list[int]] | None = None
 
     def columns(self) -> dict[str, object]:
         """The columns of traces.parquet but for record and request."""
@@ -42,7 +47,7 @@ class RequestTrace:
             "prompt_tokens": [self.prompt_tokens] * rows,
             "output_tokens": [self.output_tokens] * rows,
             "start": list(range(rows)),
-            "ratio": [None] * rows if self.ratio is None else self.ratio,
+            **{name: getattr(self, name) or [None] * rows for name in STOCHASTIC_COLUMNS},
         }
 
 
@@ -111,13 +116,14 @@ def draft_trace(
     confidence = [round_significant(value) for value in q.max(-1).values.tolist()]
     if greedy:
         survival = (logits.argmax(-1) == realised[:, 0]).double().cpu().numpy()  # [T]
-        ratio = None
+        ratio = children = None
     else:
         p = token_probabilities(_text_logits(target, prompt_ids, text_ids), sampling)
         quotient = q.gather(-1, realised) / p.gather(-1, realised)  # [T, 1]; p = 0 gives inf
         capped = torch.nan_to_num(quotient[:, 0], nan=0.0, posinf=MAX_RATIO).clamp_max(MAX_RATIO)
         ratio = [round_significant(value) for value in capped.tolist()]
         survival = np.minimum(1.0, capped.double().cpu().numpy())
+        children = _accepting_children(p, q, text_ids, rng.spawn(1)[0])
     windows = [slice(start, start + max_gamma) for start in range(output_tokens)]
     return RequestTrace(
         prompt_tokens=len(prompt_ids),
@@ -127,7 +133,27 @@ def draft_trace(
         rank=[rank[w] for w in windows],
         confidence=[confidence[w] for w in windows],
         ratio=None if ratio is None else [ratio[w] for w in windows],
+        **{
+            COLUMNS[rule]: [column[w] for w in windows] for rule, column in (children or {}).items()
+        },
     )
+
+
+def _accepting_children(
+    p: torch.Tensor, q: torch.Tensor, text_ids: Sequence[int], rng: np.random.Generator
+) -> dict[SiblingRule, list[int]]:
+    """Of each rule that draws its children: which one accepts each of the T tokens.
+
+    `p`, `q` [T, V]. Drawn once a position: what follows does not depend on the tries before.
+    """
+    target, draft = p.double().cpu().numpy(), q.double().cpu().numpy()
+    return {
+        rule: [
+            draw_child(rule, target[at], draft[at], token, MAX_DRAWN_CHILDREN, rng)
+            for at, token in enumerate(text_ids)
+        ]
+        for rule in COLUMNS
+    }
 
 
 def _text_logits(

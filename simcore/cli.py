@@ -1,4 +1,4 @@
-"""The command line: specplan plan, simulate, compare, profiles, scenarios, app, bench.
+"""The command line: specplan plan, simulate, compare, tree, profiles, scenarios, app, bench.
 
 Results go to stdout, progress and errors to stderr. `--json` prints one JSON object and nothing
 else on stdout. Bad input is one sentence and exit code 2.
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from simcore.commands import tree
 from simcore.errors import ScenarioError, SpecplanError
 from simcore.version import specplan_version
 
@@ -30,6 +31,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
+app.add_typer(tree.commands, name="tree")
 
 ScenarioArgument = Annotated[
     str,

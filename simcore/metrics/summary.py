@@ -158,7 +158,7 @@ def summarise(result: SimulationResult) -> Summary:
         itl_burst=_from_counts(result.gap_counts, same_moment=0),
         itl_token=_from_counts(
             result.gap_counts,
-            same_moment=_tokens_within_bursts(requests[first_counted(result) :]),
+            same_moment=_tokens_within_bursts(counted_requests(result)),
         ),
         e2e=_distribution(latency["e2e_s"]),
         queue=_distribution(latency["queue_s"]),
@@ -198,20 +198,19 @@ def mean_e2e_s(result: SimulationResult) -> float:
     return float(np.mean(counted["finish_s"] - counted["arrival_s"])) if len(counted) else np.nan
 
 
-def first_counted(result: SimulationResult) -> int:
-    """Index of the first request after the warm-up."""
-    return int(result.scenario.warmup_fraction * len(result.request_records))
+def counted_requests(result: SimulationResult) -> Records:
+    """The requests that arrived after the warm-up."""
+    return result.request_records[result.request_records["is_counted"] == 1]
 
 
 def _ended_fraction(result: SimulationResult, state: int) -> float:
     """Requests that came after the warm-up and ended in this state, of all that came then."""
-    later = result.request_records["state"][first_counted(result) :]
+    later = counted_requests(result)["state"]
     return float(np.sum(later == state) / max(len(later), 1))
 
 
 def _after_warmup(result: SimulationResult) -> Records:
-    requests = result.request_records
-    later = requests[first_counted(result) :]
+    later = counted_requests(result)
     return later[later["state"] == FINISHED]
 
 
@@ -240,7 +239,7 @@ def _goodput_per_s(good: NDArray[np.bool_] | None, counted: Records) -> float | 
 
 def _goodput_fraction(good: NDArray[np.bool_] | None, result: SimulationResult) -> float | None:
     """Of everyone who came after the warm-up: a rejected request did not meet its SLO."""
-    came = len(result.request_records) - first_counted(result)
+    came = len(counted_requests(result))
     return float(good.sum() / came) if good is not None and came else None
 
 
@@ -370,6 +369,7 @@ def _is_saturated(requests: Records) -> bool:
     """
     if np.mean(requests["reason"] == QUEUE_FULL) > FULL_QUEUE_SHARE:
         return True
+    requests = requests[np.argsort(requests["arrival_s"], kind="stable")]
     quarter = len(requests) // 4
     earlier, later = requests[quarter : 2 * quarter], requests[-quarter:] if quarter else requests
     waits = [_mean_wait_s(part) for part in (earlier, later)]

@@ -7,7 +7,7 @@ import numpy as np
 
 from simcore.errors import ScenarioError
 from simcore.metrics.replicated import ReplicatedSummary
-from simcore.metrics.summary import first_counted
+from simcore.metrics.summary import counted_requests
 from simcore.scenario import Scenario
 from simcore.serving.simulation import SimulationResult
 from simcore.serving.state import FINISHED
@@ -60,8 +60,8 @@ def admitted_rate_per_s(result: SimulationResult) -> float | None:
     and cancellations; in one that does not, its capacity. None where that time is empty.
     """
     requests = result.request_records
-    begin_s = float(requests["arrival_s"][first_counted(result)])
-    end_s = float(max(requests["arrival_s"][-1], requests["scheduled_s"].max()))
+    begin_s = float(counted_requests(result)["arrival_s"].min())
+    end_s = float(max(requests["arrival_s"].max(), requests["scheduled_s"].max()))
     if end_s <= begin_s:
         return None
     finish_s = requests["finish_s"][requests["state"] == FINISHED]

@@ -1,6 +1,6 @@
 """The two Parquet tables of a profile: columns, types, and the checks on their contents."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -40,15 +40,19 @@ TRACE_SCHEMA = pa.schema(
         ("rank", pa.list_(pa.int16())),
         ("confidence", pa.list_(pa.float32())),
         ("ratio", pa.list_(pa.float32())),
+        ("specinfer_child", pa.list_(pa.int16())),
+        ("sequoia_child", pa.list_(pa.int16())),
+        ("dynamic_order", pa.list_(pa.int16())),
     ]
 )
+OPTIONAL_COLUMNS = {"specinfer_child", "sequoia_child", "dynamic_order"}
 SCHEMAS = {"cost": COST_SCHEMA, "traces": TRACE_SCHEMA}
 PHASES = ("target", "propose", "reconcile", "overhead")
 
 
 def to_arrow(name: str, frame: "pd.DataFrame") -> pa.Table:
     """Cast a data frame to the table's schema; ProfileError names a column that does not fit."""
-    schema = SCHEMAS[name]
+    schema = _schema(name, frame.columns)
     missing = [field.name for field in schema if field.name not in frame.columns]
     if missing:
         raise ProfileError(f"the {name} table lacks columns {missing}; expected {schema.names}")
@@ -62,12 +66,18 @@ def to_arrow(name: str, frame: "pd.DataFrame") -> pa.Table:
 
 def check(name: str, table: pa.Table, profile: Profile) -> None:
     """Raise ProfileError where the contents contradict the schema or the profile."""
-    schema = SCHEMAS[name]
+    schema = _schema(name, table.column_names)
     if not table.schema.equals(schema):
         raise ProfileError(
             f"the {name} table has columns {table.schema.names}; expected {schema.names}"
         )
     CHECKS[name](table, profile)
+
+
+def _schema(name: str, columns: Iterable[str]) -> pa.Schema:
+    """The table's schema, with those optional columns that are there."""
+    absent = OPTIONAL_COLUMNS - set(columns)
+    return pa.schema([field for field in SCHEMAS[name] if field.name not in absent])
 
 
 def _require(holds: bool, message: str) -> None:

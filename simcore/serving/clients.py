@@ -88,6 +88,7 @@ def arrive(state: State) -> int:
     else:
         cursor.next_arrival += 1
     state.arrived[cursor.num_arrived] = request
+    state.requests[request].is_counted = cursor.num_arrived >= state.limits.num_uncounted
     cursor.num_arrived += 1
     index = route(state, request)
     enqueue(state, index, request)

@@ -50,7 +50,7 @@ def commit(state: State, index: int) -> None:
             gap_s = end_s - row.last_emission_s
             if gap_s != known_gap_s:
                 known_gap_s, known_bin = gap_s, _gap_bin(gap_s)
-            if request >= state.limits.first_counted:
+            if row.is_counted:
                 state.gap_counts[known_bin] += 1
             row.max_gap_s = max(row.max_gap_s, gap_s)
             drafting += int(row.step_mode > 0)

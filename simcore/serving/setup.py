@@ -281,7 +281,7 @@ def _limits(
         admits_whole_life=rules.admits_whole_life,
         pads_drafts=rules.pads_drafts,
         routing=ROUTING[deployment.routing],
-        first_counted=int(scenario.warmup_fraction * len(batch.arrival_s)),
+        num_uncounted=int(scenario.warmup_fraction * len(batch.arrival_s)),
         num_open=batch.turns.num_open,
         ends_sessions=workload.sessions is not None,
         patience_s=np.inf if workload.patience_s is None else workload.patience_s,

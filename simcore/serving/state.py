@@ -68,6 +68,7 @@ REQUEST_DTYPE = np.dtype(
         ("reason", "i8"),
         ("gives_up_s", "f8"),  # when its client stops waiting; inf: never
         ("is_cancelled", "i8"),  # inside a step, until it commits
+        ("is_counted", "i8"),  # came after the warm-up
         ("num_cycles", "i8"),
         ("planned_tokens", "i8"),
         ("proposed_tokens", "i8"),
@@ -218,7 +219,7 @@ LIMITS_DTYPE = np.dtype(
         ("admits_whole_life", "i8"),
         ("pads_drafts", "i8"),
         ("routing", "i8"),
-        ("first_counted", "i8"),  # the first request after the warm-up
+        ("num_uncounted", "i8"),  # first arrivals, which no latency counts
         ("num_open", "i8"),  # requests that come by themselves; those behind them follow one
         ("ends_sessions", "i8"),  # no further turn after one that did not finish
         ("patience_s", "f8"),
