@@ -8,6 +8,11 @@ Records = Any  # a numpy structured array; numpy's types do not know its fields
 Record = Any  # one row of one
 
 
+def codes(count: int) -> Any:
+    """0, 1, .. as numbers to numba: each literal passed compiles the function called once more."""
+    return tuple(map(np.int64, range(count)))
+
+
 def new_record(dtype: "np.dtype[Any]", **values: float) -> Record:
     """One row of `dtype`, zero but for `values`.
 

@@ -43,10 +43,10 @@ def refusal(state: State, index: int, request: int) -> int:
         least = max(least, life_blocks(state, request))
     draft_size = limits.draft_block_size
     if draft_size > 0 and blocks_for(row.prompt_tokens, draft_size) > replica.draft_total_blocks:
-        return NEVER_FITS
+        return int(NEVER_FITS)
     if least > room:
-        return NEVER_FITS
-    return QUEUE_FULL if replica.num_waiting >= limits.max_queue else 0
+        return int(NEVER_FITS)
+    return int(QUEUE_FULL) if replica.num_waiting >= limits.max_queue else 0
 
 
 @compiled_apart

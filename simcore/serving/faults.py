@@ -15,6 +15,7 @@ from simcore.serving.state import (
     FAILED,
     GAVE_UP,
     NONE,
+    NOTHING,
     REPLICA_FAILED,
     State,
 )
@@ -73,7 +74,7 @@ def _break_down(state: State, index: int, now_s: float) -> None:
     if replica.is_busy:
         _abort_step(state, index, now_s)
     while replica.num_running > 0:
-        request = take_out(state, index, 0)
+        request = take_out(state, index, NOTHING)
         row = state.requests[request]
         row.step_proposed = 0
         replica.outstanding_tokens -= row.prompt_tokens + row.emitted_tokens

@@ -11,6 +11,7 @@ import numpy as np
 from simcore.compiled import compiled, compiled_apart
 from simcore.cost.price import price_step
 from simcore.cost.shape import StepShape
+from simcore.records import codes
 from simcore.serving.policy_tables import (
     ACCEPTANCE_GATE,
     ADAPTIVE_EMA,
@@ -45,7 +46,7 @@ REASONS = (
     MORE_MEMORY,
     CALLER,
     RESTARTED,
-) = range(len(REASONS))
+) = codes(len(REASONS))
 
 
 @compiled_apart

@@ -7,7 +7,7 @@ enter. With a draft pool of its own each entry stands for one block there too.
 """
 
 from simcore.compiled import compiled, compiled_apart
-from simcore.serving.state import State
+from simcore.serving.state import NOTHING, ONE, State
 
 HEAD = 0  # of the queue; content c is entry c + 1
 
@@ -44,7 +44,7 @@ def find_prefix(state: State, index: int, request: int, tokens: int) -> tuple[in
     """
     row = state.requests[request]
     most = (tokens - 1) // state.limits.block_size
-    hits, idle, is_last_idle = 0, 0, 0
+    hits, idle, is_last_idle = NOTHING, NOTHING, NOTHING
     for run in range(row.prefix_begin, row.prefix_end):
         first, count = state.prefix_runs[run, 0], state.prefix_runs[run, 1]
         for content in range(first, first + count):
@@ -100,7 +100,7 @@ def share_prefix(state: State, index: int, request: int) -> None:
                     _hold(state, index, content + 1)
                     replica.free_blocks += 1
                     replica.draft_free_blocks += int(state.limits.draft_block_size > 0)
-                    append_blank(state, index, 1)
+                    append_blank(state, index, ONE)
                 else:
                     entry.is_cached = 1
                     entry.num_holders = 1
@@ -146,7 +146,7 @@ def _hold(state: State, index: int, number: int) -> None:
     entry = state.prefixes[index, number]
     if entry.num_holders == 0:
         _leave_queue(state, index, number)
-        _count_free(state, index, -1)
+        _count_free(state, index, -ONE)
     entry.num_holders += 1
 
 
@@ -160,7 +160,7 @@ def _let_go(state: State, index: int, number: int) -> None:
         entry.after = HEAD
         state.prefixes[index, head.before].after = number
         head.before = number
-        _count_free(state, index, 1)
+        _count_free(state, index, ONE)
 
 
 @compiled

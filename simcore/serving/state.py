@@ -4,7 +4,7 @@ Structured arrays are rows of named numbers: `requests[i].emitted_tokens` reads 
 compiled code as in Python, and a column becomes a data frame column as it is.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from simcore.acceptance.model import CycleTables
 from simcore.by_pointer import by_pointer
 from simcore.cost.price import LawTables
-from simcore.records import Record, Records
+from simcore.records import Record, Records, codes
 from simcore.serving.policy_tables import PolicyTables
 
 # States of a request. Legal changes: docs/invariants.md, law 2.
-PENDING, WAITING, PREFILLING, DECODING, FINISHED, REJECTED, FAILED, CANCELLED = range(8)
+PENDING, WAITING, PREFILLING, DECODING, FINISHED, REJECTED, FAILED, CANCELLED = codes(8)
 STATE_NAMES = (
     "pending",
     "waiting",
@@ -38,12 +38,11 @@ REASON_NAMES = (
     "replica failed",
     "session ended",
 )
-_, NEVER_FITS, QUEUE_FULL, OUTGREW_MEMORY, GAVE_UP, REPLICA_FAILED, SESSION_ENDED = range(
+_, NEVER_FITS, QUEUE_FULL, OUTGREW_MEMORY, GAVE_UP, REPLICA_FAILED, SESSION_ENDED = codes(
     len(REASON_NAMES)
 )
 
-# A zero that is a number to numba: passed as a literal it compiles the function called once more.
-NOTHING: Any = np.int64(0)
+NOTHING, ONE = codes(2)
 
 # How an arrival finds its replica.
 IN_TURN, BY_LOAD, BY_SESSION = range(3)
@@ -58,60 +57,60 @@ REQUEST_DTYPE = np.dtype(
         ("finish_s", "f8"),
         ("last_emission_s", "f8"),
         ("max_gap_s", "f8"),
-        ("prompt_tokens", "i8"),
-        ("output_tokens", "i8"),
-        ("max_tokens", "i8"),
-        ("emitted_tokens", "i8"),
-        ("domain", "i8"),
-        ("replica", "i8"),
-        ("state", "i8"),
-        ("reason", "i8"),
+        ("prompt_tokens", "i4"),
+        ("output_tokens", "i4"),
+        ("max_tokens", "i4"),
+        ("emitted_tokens", "i4"),
+        ("domain", "i4"),
+        ("replica", "i4"),
+        ("state", "i4"),
+        ("reason", "i4"),
         ("gives_up_s", "f8"),  # when its client stops waiting; inf: never
-        ("is_cancelled", "i8"),  # inside a step, until it commits
-        ("is_counted", "i8"),  # came after the warm-up
-        ("num_cycles", "i8"),
-        ("planned_tokens", "i8"),
-        ("proposed_tokens", "i8"),
-        ("verified_tokens", "i8"),
-        ("accepted_tokens", "i8"),
-        ("corrected_tokens", "i8"),
-        ("bonus_tokens", "i8"),
-        ("cut_tokens", "i8"),
-        ("stitched_tokens", "i8"),
-        ("num_preemptions", "i8"),
-        ("num_restarts", "i8"),  # after a failure of its replica
-        ("cached_tokens", "i8"),  # of its prefills, found in the prefix cache
-        ("level", "i8"),  # priority class: lower goes first
+        ("is_cancelled", "i4"),  # inside a step, until it commits
+        ("is_counted", "i4"),  # came after the warm-up
+        ("num_cycles", "i4"),
+        ("planned_tokens", "i4"),
+        ("proposed_tokens", "i4"),
+        ("verified_tokens", "i4"),
+        ("accepted_tokens", "i4"),
+        ("corrected_tokens", "i4"),
+        ("bonus_tokens", "i4"),
+        ("cut_tokens", "i4"),
+        ("stitched_tokens", "i4"),
+        ("num_preemptions", "i4"),
+        ("num_restarts", "i4"),  # after a failure of its replica
+        ("cached_tokens", "i4"),  # of its prefills, found in the prefix cache
+        ("level", "i4"),  # priority class: lower goes first
         # the next turn of its session or client, which comes `think_s` after the turn before ends
-        ("session", "i8"),
-        ("follower", "i8"),
+        ("session", "i4"),
+        ("follower", "i4"),
         ("think_s", "f8"),
         # KV of the target: tokens computed, blocks held (the first of them shared), prefill to do
-        ("committed_tokens", "i8"),
-        ("held_blocks", "i8"),
-        ("shared_blocks", "i8"),
-        ("prefill_left_tokens", "i8"),
+        ("committed_tokens", "i4"),
+        ("held_blocks", "i4"),
+        ("shared_blocks", "i4"),
+        ("prefill_left_tokens", "i4"),
         # KV of a draft with a pool of its own
-        ("draft_committed_tokens", "i8"),
-        ("draft_held_blocks", "i8"),
+        ("draft_committed_tokens", "i4"),
+        ("draft_held_blocks", "i4"),
         # what the prompt, and the session after it, share with others: rows of prefix_runs
-        ("prefix_begin", "i8"),
-        ("prefix_end", "i8"),
+        ("prefix_begin", "i4"),
+        ("prefix_end", "i4"),
         # replay: the recorded request in use, where it began, how many came before
-        ("trace", "i8"),
-        ("segment_start", "i8"),
-        ("segment", "i8"),
-        ("can_speculate", "i8"),
-        ("draft_lag_tokens", "i8"),  # emitted without drafts since the last: no draft KV yet
+        ("trace", "i4"),
+        ("segment_start", "i4"),
+        ("segment", "i4"),
+        ("can_speculate", "i4"),
+        ("draft_lag_tokens", "i4"),  # emitted without drafts since the last: no draft KV yet
         # the step under way
-        ("step_tokens", "i8"),
-        ("step_mode", "i8"),
-        ("step_most", "i8"),  # drafts that the policy has verified, of those proposed
-        ("step_proposed", "i8"),
-        ("step_verified", "i8"),
-        ("step_accepted", "i8"),
-        ("confidence_row", "i8"),  # recorded row of the last drafts; NONE before the first
-        ("next_waiting", "i8"),
+        ("step_tokens", "i4"),
+        ("step_mode", "i4"),
+        ("step_most", "i4"),  # drafts that the policy has verified, of those proposed
+        ("step_proposed", "i4"),
+        ("step_verified", "i4"),
+        ("step_accepted", "i4"),
+        ("confidence_row", "i4"),  # recorded row of the last drafts; NONE before the first
+        ("next_waiting", "i4"),
     ]
 )
 

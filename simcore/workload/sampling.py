@@ -10,11 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simcore.acceptance.trace import TraceSet
+from simcore.errors import ScenarioError
 from simcore.workload.arrivals import sample_arrivals
 from simcore.workload.lengths import sample_lengths
 from simcore.workload.recorded import num_requests
 from simcore.workload.turns import NONE, Turns, sample_turns, with_history
 from simcore.workload_kinds import Workload
+from simcore.workload_kinds.lengths import MAX_TOKENS
 
 IntArray = NDArray[np.int64]
 
@@ -69,6 +71,11 @@ def sample_requests(
     prompt, output = sample_lengths(workload, traces, trace, lengths)
     if workload.sessions is not None and workload.sessions.keeps_history:
         prompt = with_history(turns, prompt, output)
+        if prompt.max() > MAX_TOKENS:
+            raise ScenarioError(
+                f"sessions grow to prompts of {prompt.max()} tokens; expected at most "
+                f"{MAX_TOKENS}: lower max_turns or the lengths"
+            )
     arrival_s = np.zeros(count)
     arrival_s[: turns.num_open] = sample_arrivals(workload.arrivals, turns.num_open, arrivals)
     group, group_tokens = _shared_groups(workload, domain_names, domain, turns, sharing)
