@@ -3,6 +3,8 @@
 SpecplanError
 ├── ScenarioError     a scenario that cannot be read or contradicts itself or its profile
 ├── ProfileError      a profile that cannot be read, is damaged, or lacks what was asked for
+│   └── ConversionError   acceptance figures that do not hold what was asked of them
+├── EngineFileError   an engine's own measurements that cannot be read or contradict themselves
 └── InfeasibleError   a service that cannot exist (weights larger than memory, ...)
 
 Every message says what was found, what was expected and what to do. The library never prints
@@ -20,6 +22,14 @@ class ScenarioError(SpecplanError):
 
 class ProfileError(SpecplanError):
     """The profile cannot be read, is damaged, or was written under another schema."""
+
+
+class ConversionError(ProfileError):
+    """Acceptance figures cannot be turned into what was asked for; the message says why."""
+
+
+class EngineFileError(SpecplanError):
+    """A file that an engine or a load generator wrote cannot be read or contradicts itself."""
 
 
 class InfeasibleError(SpecplanError):
