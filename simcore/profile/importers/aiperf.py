@@ -48,8 +48,8 @@ def read(files: list[EngineFile], options: ImportOptions) -> Reading:
 
 
 def _check_once(lines: list[Fields]) -> None:
-    names = [each.section("metadata").values.get("x_request_id") for each in lines]
-    known = [name for name in names if isinstance(name, str)]
+    names = [each.section("metadata").text("x_request_id") for each in lines]
+    known = [name for name in names if name is not None]
     if len(set(known)) < len(known):
         raise EngineFileError(f"{lines[0].where}: a request stands twice; expected each once")
 

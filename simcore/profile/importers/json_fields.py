@@ -25,6 +25,11 @@ class Fields:
         """Whether all of these hold something else than null."""
         return all(self.values.get(key) is not None for key in keys)
 
+    def text(self, key: str) -> str | None:
+        """A text, or None where something else or nothing stands there."""
+        value = self.values.get(key)
+        return value if isinstance(value, str) else None
+
     def number(self, key: str) -> float:
         """A finite number. Raises EngineFileError."""
         value = self.values.get(key)
@@ -89,8 +94,9 @@ def objects(file: EngineFile) -> list[Fields]:
     Raises EngineFileError where anything else stands in it or it was cut.
     """
     text, position, found = file.text, 0, list[Fields]()
+    line, counted = 1, 0
     while (position := _skip(text, position)) < len(text):
-        line = text.count("\n", 0, position) + 1
+        line, counted = line + text.count("\n", counted, position), position
         try:
             value, position = DECODER.raw_decode(text, position)
         except (ValueError, RecursionError) as error:

@@ -4,6 +4,7 @@ Written for SGLang 0.5.18. `accept_length` is the mean since the server's start,
 no count stands beside it: it is shown, and nothing can be stored.
 """
 
+from simcore.errors import EngineFileError
 from simcore.profile.importers.engine_file import EngineFile
 from simcore.profile.importers.importer import Importer
 from simcore.profile.importers.json_fields import Fields, first_object, objects
@@ -28,6 +29,10 @@ def recognises(file: EngineFile) -> bool:
 def read(files: list[EngineFile], options: ImportOptions) -> Reading:
     """Figures only. Raises EngineFileError."""
     runs = [run for file in files for run in objects(file)]
+    if not any(run.has("accept_length") or run.has("mean_tpot_ms") for run in runs):
+        raise EngineFileError(
+            f"{files[0].name} has no accept_length; expected runs of bench_serving"
+        )
     figures: dict[str, float] = {}
     notes = [
         "accept_length is the server's lifetime mean of one rank, earlier runs included, and no "

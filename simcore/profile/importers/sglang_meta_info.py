@@ -42,10 +42,9 @@ def read(files: list[EngineFile], options: ImportOptions) -> Reading:
 
 
 def _check_once(metas: list[Fields]) -> None:
-    names = [meta.values["id"] for meta in metas if isinstance(meta.values.get("id"), str)]
+    names = [name for meta in metas if (name := meta.text("id")) is not None]
     if len(set(names)) < len(names):
-        again = next(name for name in names if names.count(name) > 1)
-        raise EngineFileError(f"answer {again[:40]!r} stands twice; expected each once")
+        raise EngineFileError(f"{metas[0].where}: an answer stands twice; expected each once")
 
 
 def _gamma(metas: list[Fields], options: ImportOptions) -> int:

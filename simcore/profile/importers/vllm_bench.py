@@ -45,13 +45,12 @@ def read(files: list[EngineFile], options: ImportOptions) -> Reading:
         gamma, counted = _counted(run, options)
         by_gamma.setdefault(gamma, []).append(counted)
     records = tuple(_record(files[0].name, g, each, options) for g, each in by_gamma.items())
-    models = {run.values.get("model_id") for run in runs}
-    model = models.pop() if len(models) == 1 else None
+    models = {run.text("model_id") for run in runs}
     last = speculative[-1]
     return Reading(
         engine="vLLM",
         records=records,
-        model=model if isinstance(model, str) else None,
+        model=models.pop() if len(models) == 1 else None,
         figures={text: last.number(key) for key, text in FIGURES.items() if last.has(key)}
         | _chunks(last),
         notes=_notes(speculative, len(runs) - len(speculative)),

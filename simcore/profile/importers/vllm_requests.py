@@ -24,11 +24,10 @@ def read(files: list[EngineFile], options: ImportOptions) -> Reading:
     """Request counters, with cycles in order where `detailed` was on. Raises EngineFileError."""
     by_gamma: dict[int, list[RequestCounts]] = {}
     answers = [answer for file in files for answer in objects(file)]
-    models, without = set(), 0
-    seen: set[str] = set()
+    models, seen, without = set[str | None](), set[str](), 0
     for answer in answers:
         _check_new(answer, seen)
-        models.add(answer.values.get("model"))
+        models.add(answer.text("model"))
         metrics = answer.section("metrics")
         if not metrics.has("speculative_decoding"):
             without += 1
@@ -45,23 +44,18 @@ def read(files: list[EngineFile], options: ImportOptions) -> Reading:
     return Reading(
         engine="vLLM",
         records=tuple(requests_record(each, gamma) for gamma, each in by_gamma.items()),
-        model=_one(models),
+        model=models.pop() if len(models) == 1 else None,
         notes=(note,) if note else (),
     )
 
 
 def _check_new(answer: Fields, seen: set[str]) -> None:
-    name = answer.values.get("id")
-    if not isinstance(name, str):
+    name = answer.text("id")
+    if name is None:
         return
     if name in seen:
         raise EngineFileError(f"{answer.where}: answer {name[:40]!r} came before; expected it once")
     seen.add(name)
-
-
-def _one(models: set[object]) -> str | None:
-    named = [each for each in models if isinstance(each, str)]
-    return named[0] if len(named) == 1 else None
 
 
 IMPORTER = Importer(
