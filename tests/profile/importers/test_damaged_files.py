@@ -26,6 +26,7 @@ GOOD = {
     "sglang_meta_info": ((INVENTED / "sglang_meta_info.jsonl").read_bytes(), {"gamma": 3}),
     "sglang_bench": ((INVENTED / "sglang_bench.jsonl").read_bytes(), {}),
     "trtllm_stats": ((INVENTED / "trtllm_stats.json").read_bytes(), {"proposer": "eagle"}),
+    "trtllm_prometheus": ((INVENTED / "trtllm.prom").read_bytes(), {}),
     "llamacpp_timings": ((REAL / "llamacpp_timings.jsonl").read_bytes(), {"gamma": 3}),
     "llamacpp_log": ((REAL / "llamacpp.log").read_bytes(), {}),
     "llamacpp_prometheus": ((REAL / "llamacpp_after.prom").read_bytes(), {}),

@@ -158,6 +158,26 @@ def test_an_iteration_that_was_polled_twice_is_refused():
         read_text("trtllm_stats", json.dumps(_iterations()[:3] + _iterations()[:1]))
 
 
+def test_drafted_by_position_gives_survival_though_lengths_varied():
+    _, counts = only(read_paths("trtllm_prometheus", INVENTED / "trtllm.prom"))
+    assert survival_from_counts(counts, 3) == pytest.approx([0.7, 0.5, 0.4])
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('token_position="1"} 600.0', 'token_position="7"} 600.0', "without gaps"),
+        ('token_position="1"} 600.0', 'token_position="1"} 601.0', "expected the same"),
+        ('tokens_total{model_name="acme",token_position="2"} 80.0', "x 1", "expected the same"),
+    ],
+)
+def test_a_damaged_scrape_of_positions_is_refused(old, new, message):
+    text = (INVENTED / "trtllm.prom").read_text()
+    assert old in text
+    with pytest.raises(EngineFileError, match=message):
+        read_text("trtllm_prometheus", text.replace(old, new))
+
+
 # --- llama.cpp ----------------------------------------------------------------------------------
 
 TIMINGS = {"predicted_n": 200, "predicted_ms": 2500.0, "draft_n": 240, "draft_n_accepted": 120}

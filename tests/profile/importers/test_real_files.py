@@ -3,8 +3,9 @@
 import pytest
 
 from simcore.profile.conversions import positions_from_histogram
+from simcore.profile.importers import IMPORTERS
 from simcore.profile.importers.engine_file import open_files
-from tests.profile.importers.conftest import REAL, only, read_paths, recognise
+from tests.profile.importers.conftest import FIXTURES, REAL, only, read_paths, recognise
 
 KINDS = {
     "vllm_draft_after.prom": "vllm_prometheus",
@@ -98,3 +99,11 @@ def test_load_generators_without_acceptance_store_nothing_and_say_so():
 def test_a_chunk_is_no_cycle_where_the_engine_streams_token_by_token():
     reading = read_paths("guidellm", REAL / "guidellm.json")
     assert reading.figures["tokens a chunk"] == 1.0  # while the server accepted drafts
+
+
+def test_every_kind_is_documented_with_the_version_that_it_was_written_for():
+    page = (FIXTURES.parents[3] / "docs" / "importers.md").read_text()
+    for kind, importer in IMPORTERS.items():
+        assert f"| `{kind}` |" in page
+        if importer.written_for.split()[-1][0].isdigit():
+            assert importer.written_for.split(" of ")[0] in page
