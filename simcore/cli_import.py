@@ -24,6 +24,16 @@ def register(app: typer.Typer) -> None:
     app.command("import", help=import_command.__doc__)(import_command)
 
 
+def _list_kinds(wanted: bool) -> None:
+    if not wanted:
+        return
+    from simcore.profile.importers import IMPORTERS
+
+    for kind, each in IMPORTERS.items():
+        typer.echo(f"{kind} ({each.written_for}): {each.gives}")
+    raise typer.Exit
+
+
 def import_command(
     kind: Annotated[str, typer.Argument(help="auto, or a kind of docs/importers.md")],
     files: Annotated[list[Path], typer.Argument(help="the files; scrapes oldest first")],
@@ -68,8 +78,15 @@ def import_command(
     as_json: Annotated[
         bool, typer.Option("--json", help="print one JSON object on stdout")
     ] = False,
+    kinds: Annotated[
+        bool,
+        typer.Option(
+            "--kinds", help="list the kinds and exit", is_eager=True, callback=_list_kinds
+        ),
+    ] = False,
 ) -> None:
     """Read what an engine or a load generator measured, and keep it as a profile."""
+    del kinds  # its callback has listed them and ended
     said = {
         "domain": domain,
         "proposer": proposer,

@@ -4,26 +4,27 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 from pydantic import ValidationError
 
 from simcore.cost.fit import fit_imported
+from simcore.cost.law import CostLaw, LinearLaw
 from simcore.errors import EngineFileError, ProfileError
-from simcore.profile.counts import Origin
+from simcore.profile.import_record import complete_record
 from simcore.profile.importers.options import ImportOptions
 from simcore.profile.importers.reading import CountedRecord, Reading
 from simcore.profile.schema import (
     SCHEMA_VERSION,
     AcceptanceRecord,
-    Contract,
     Identity,
     Profile,
     ProfilePart,
     Proposer,
     Provenance,
-    Sampling,
     Source,
 )
 from simcore.profile.store import load_profile_or_part, read_checked, write_profile_or_part
+from simcore.profile.tables import to_arrow
 from simcore.validation import describe_validation_error
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def merge(
         _add_cost(draft, reading, options)
     for found in reading.records:
         _add_record(
-            draft, _complete(found, reading, options, files), found, options, replace_records
+            draft, complete_record(found, reading, options, files), found, options, replace_records
         )
     if not reading.records and reading.samples is None:
         raise EngineFileError(
@@ -142,63 +143,6 @@ def _check_target(
 
 
 # --- acceptance ---------------------------------------------------------------------------------
-
-
-def _complete(
-    found: CountedRecord, reading: Reading, options: ImportOptions, files: tuple[str, ...]
-) -> AcceptanceRecord:
-    """The record with the identity that the user states; its key is given later."""
-    sampling = options.sampling
-    if sampling is None and found.temperature is not None:
-        sampling = Sampling(temperature=found.temperature)
-    if sampling is None or options.proposer is None:
-        raise EngineFileError(
-            "the files do not say "
-            + " and ".join(
-                text
-                for text, value in (
-                    ("which proposer drafted (--proposer)", options.proposer),
-                    ("how tokens were sampled (--temperature)", sampling),
-                )
-                if value is None
-            )
-            + "; acceptance belongs to them: state them"
-        )
-    greedy = sampling.temperature == 0.0
-    return AcceptanceRecord(
-        key=0,
-        proposer=options.proposer,
-        domain=found.domain or options.domain,
-        sampling=sampling,
-        contract=Contract.GREEDY_EQUALITY if greedy else Contract.EXACT_SAMPLING,
-        kind=found.kind,
-        max_num_speculative_tokens=found.max_gamma or max(found.counts),
-        num_requests=found.num_requests,
-        counted_at="every_position" if found.kind == "trace" else "cycle_starts",
-        counts=found.counts,
-        origin=_origin(found, reading, options, files),
-    )
-
-
-def _origin(
-    found: CountedRecord, reading: Reading, options: ImportOptions, files: tuple[str, ...]
-) -> Origin:
-    return Origin(
-        engine=reading.engine,
-        engine_version=options.engine_version,
-        scope=found.scope,
-        target=options.target or reading.model,
-        target_revision=options.target_revision,
-        target_dtype=options.target_dtype,
-        target_quantization=options.target_quantization,
-        draft=options.draft,
-        draft_revision=options.draft_revision,
-        draft_dtype=options.draft_dtype,
-        draft_quantization=options.draft_quantization,
-        context_tokens=options.context_tokens,
-        files=files,
-        notes=reading.notes,
-    )
 
 
 def _add_record(
@@ -279,21 +223,16 @@ def _add_proposer(draft: _Draft, name: str, options: ImportOptions) -> None:
 
 
 def _add_frames(draft: _Draft, key: int, found: CountedRecord) -> None:
-    import pandas as pd  # noqa: PLC0415 - slow to import, needed only to import files
-
     for name, attribute in ADDED_TABLES.items():
         added = getattr(found, attribute)
         if added is None:
             continue
-        added = added.assign(record=key)
-        held = draft.frames.get(name)
-        # Rows as objects: an all-null column joined to one of numbers keeps both as they are.
-        whole = (
-            added
-            if held is None
-            else pd.DataFrame(held.to_dict("records") + added.to_dict("records"))
-        )
-        draft.frames[name] = whole
+        parts = [added.assign(record=key)]
+        if (held := draft.frames.get(name)) is not None:
+            parts.insert(0, held)
+        # Joined as Arrow tables: their types are those of the schema, also where all is null.
+        whole = pa.concat_tables([to_arrow(name, part) for part in parts])
+        draft.frames[name] = whole.to_pandas()
 
 
 def _or_none(frame: "pd.DataFrame") -> "pd.DataFrame | None":
@@ -309,6 +248,11 @@ def _add_cost(draft: _Draft, reading: Reading, options: ImportOptions) -> None:
     names = [*draft.values["proposers"]]
     if options.proposer is not None and options.proposer not in names:
         names.append(options.proposer)
+    if reading.whole_steps and len(names) > 1:
+        raise ProfileError(
+            f"the samples time whole steps, drafting of one proposer included, and the profile has "
+            f"{', '.join(names)}; expected one: import target passes instead (step_cost_csv)"
+        )
     try:
         law = fit_imported(reading.samples, names)
     except ProfileError as error:
@@ -316,26 +260,38 @@ def _add_cost(draft: _Draft, reading: Reading, options: ImportOptions) -> None:
             raise
         draft.notes.append(f"No cost law: {error}.")
         return
-    if draft.values["cost"] is not None and names != list(law.propose):
-        raise ProfileError("the samples do not price every proposer of the profile")
+    held: CostLaw | None = draft.values["cost"]
+    if held is not None and not reading.whole_steps:
+        law = _with_held_phases(law, held, reading.samples)
     draft.values["cost"] = law
     draft.frames["cost"] = reading.samples
-    draft.notes.append(_about_cost(reading, names))
+    draft.notes.append(_about_cost(reading, law, names))
 
 
-def _about_cost(reading: Reading, names: list[str]) -> str:
+def _with_held_phases(law: CostLaw, held: CostLaw, samples: "pd.DataFrame") -> CostLaw:
+    """Samples of target passes say nothing of the other phases: those stay as they were."""
+    priced, phases = set(samples["proposer"].dropna()), set(samples["phase"])
+    kept = {name: each for name, each in held.propose.items() if name not in priced}
+    changes: dict[str, object] = {"propose": law.propose | kept}
+    for name in ("idle_propose", "proposer_runs", "host_overlap"):
+        changes[name] = getattr(held, name)
+    if "reconcile" not in phases:
+        changes["reconcile"] = held.reconcile
+    if "overhead" not in phases:
+        changes["overhead_s"] = held.overhead_s
+    return law.model_copy(update=changes)
+
+
+def _about_cost(reading: Reading, law: CostLaw, names: list[str]) -> str:
     assert reading.samples is not None
     text = f"Cost law fitted to {len(reading.samples)} shapes"
-    priced = set(reading.samples["proposer"].dropna())
-    if reading.whole_steps and not priced:
+    if reading.whole_steps and not set(reading.samples["proposer"].dropna()):
         return text + (
             " of whole steps: drafting, sampling and scheduling are inside the target's time, so a "
             "step without drafts is priced as if they ran."
         )
-    free = sorted(set(names) - priced)
-    return text + (
-        f"; no samples of proposing with {', '.join(free)}, so it is free." if free else "."
-    )
+    free = sorted(name for name in names if law.propose[name] == LinearLaw())
+    return text + (f"; proposing with {', '.join(free)} is free: no samples." if free else ".")
 
 
 # --- the whole ----------------------------------------------------------------------------------

@@ -106,9 +106,11 @@ def _shift(row: Fields, options: ImportOptions) -> int:
 
 def _group(row: Fields, options: ImportOptions) -> Group:
     domain = row.values.get("domain")
-    gamma = row.maybe_count("gamma") if options.gamma is None else options.gamma
+    said, held = options.gamma, row.maybe_count("gamma")
+    if said is not None and held is not None and said != held and options.per != "position":
+        raise row.wrong("gamma", str(held), f"{said}, as --gamma says")
     return (
-        gamma,
+        held if said is None else said,
         domain if isinstance(domain, str) and domain else None,
         row.maybe_number("temp"),
     )

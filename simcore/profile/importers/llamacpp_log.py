@@ -16,6 +16,7 @@ from simcore.profile.importers.importer import Importer
 from simcore.profile.importers.options import ImportOptions
 from simcore.profile.importers.reading import CountedRecord, Reading, make_counts
 from simcore.profile.importers.request_counts import RequestCounts, histogram, requests_record
+from simcore.profile.schema import RecordKind
 
 CYCLE = re.compile(r"task (\d{1,12}) \| accepted +(\d{1,4})/ *(\d{1,4}) draft tokens")
 TOTAL = re.compile(
@@ -171,8 +172,8 @@ def _from_summaries(summaries: list[Summary], options: ImportOptions) -> Counted
         num_cycles=total if options.always_drafts else None,
         accepted_per_position=positions if by_position else (),
     )
-    kind = "position_counters" if by_position else "totals"
-    return CountedRecord(kind, "requests", {gamma: counts}, num_requests=len(summaries))  # type: ignore[arg-type]  # a conditional of two literals
+    kind: RecordKind = "position_counters" if by_position else "totals"
+    return CountedRecord(kind, "requests", {gamma: counts}, num_requests=len(summaries))
 
 
 def _num_drafts(said: Summary) -> int:

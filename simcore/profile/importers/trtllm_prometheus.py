@@ -11,7 +11,13 @@ from simcore.profile.importers.engine_file import EngineFile
 from simcore.profile.importers.importer import Importer
 from simcore.profile.importers.options import ImportOptions
 from simcore.profile.importers.prometheus_text import Scrape, difference, read_scrape, whole
-from simcore.profile.importers.reading import CountedRecord, Reading, check_gamma, make_counts
+from simcore.profile.importers.reading import (
+    CountedRecord,
+    Reading,
+    Scope,
+    check_gamma,
+    make_counts,
+)
 
 DRAFTED = "trtllm_spec_decode_drafted_tokens_total"
 ACCEPTED = "trtllm_spec_decode_accepted_tokens_total"
@@ -49,8 +55,8 @@ def read(files: list[EngineFile], options: ImportOptions) -> Reading:
         accepted_per_position=accepted,
         drafted_per_position=drafted,
     )
-    scope = "difference" if len(files) > 1 else "lifetime"
-    record = CountedRecord("position_counters", scope, {gamma: counts})  # type: ignore[arg-type]  # a conditional of two literals
+    scope: Scope = "difference" if len(files) > 1 else "lifetime"
+    record = CountedRecord("position_counters", scope, {gamma: counts})
     return Reading("TensorRT-LLM", (record,))
 
 

@@ -73,7 +73,7 @@ def _record(name: str, drafting: list[Fields], options: ImportOptions) -> Counte
         num_accepted_tokens=accepted,
         num_cycles=drafts if options.always_drafts else None,
     )
-    return CountedRecord("totals", "difference", {options.gamma or max(longest, 1): counts})
+    return CountedRecord("totals", "intervals", {options.gamma or max(longest, 1): counts})
 
 
 def _totals(stats: Fields) -> tuple[int, int, int]:

@@ -7,6 +7,7 @@ import pytest
 import yaml
 
 from simcore.errors import ProfileError
+from simcore.profile.importers import IMPORTERS
 from simcore.profile.store import load_profile, load_profile_or_part
 from simcore.scenario import dump_scenario
 from tests.factories import invented_identity, make_scenario
@@ -116,13 +117,38 @@ def test_acceptance_cost_and_identity_together_are_a_whole_profile(
         "-o", str(whole),
     )  # fmt: skip
     assert code == 0
-    assert "so it is free" in text
+    assert "proposing with draft_model is free" in text
     stored = load_profile(whole)
     assert stored.profile.source.value == "imported"
     assert stored.cost_samples.num_rows == len(SHAPES)
     assert stored.requests.num_rows == 6
     code, _, err = specplan("simulate", _scenario_file(recorded_profile, tmp_path, whole))
     assert (code, err) == (0, "")
+
+
+def test_target_passes_replace_the_targets_cost_and_leave_the_proposers(
+    specplan, recorded_profile, tmp_path, step_times
+):
+    out = tmp_path / "merged"
+    into = ("--into", str(recorded_profile.folder), "-o", str(out))
+    assert specplan("import", "auto", step_times, *into)[0] == 0
+    held, merged = recorded_profile.profile.cost, load_profile(out).profile.cost
+    assert merged.target != held.target
+    assert (merged.propose, merged.reconcile, merged.overhead_s) == (
+        held.propose,
+        held.reconcile,
+        held.overhead_s,
+    )
+
+
+def test_whole_steps_of_one_proposer_do_not_price_a_profile_with_two(
+    specplan, recorded_profile, tmp_path
+):
+    log = str(INVENTED / "sglang.log")
+    into = ("--into", str(recorded_profile.folder), "-o", str(tmp_path / "merged"))
+    code, _, err = specplan("import", "auto", log, "--gamma", "3", *SAID, *into)
+    assert code == 2
+    assert "drafting of one proposer" in err
 
 
 def test_cost_alone_is_a_part_without_acceptance(specplan, tmp_path, step_times):
@@ -298,6 +324,12 @@ def test_a_request_table_at_odds_with_its_record_is_refused(specplan, tmp_path):
     assert "the records say" in err
 
 
+def test_the_kinds_are_listed_with_their_versions(specplan):
+    code, out, _ = specplan("import", "--kinds")
+    assert code == 0
+    assert [line.split(" (")[0] for line in out.splitlines()] == list(IMPORTERS)
+
+
 def test_json_is_one_object_with_counts_survival_and_what_is_missing(specplan):
     scrapes = [str(REAL / f"vllm_ngram_{when}.prom") for when in ("before", "after")]
     code, out, err = specplan(
@@ -311,3 +343,44 @@ def test_json_is_one_object_with_counts_survival_and_what_is_missing(specplan):
     assert "draft lengths varied" in counts["reason"]
     assert found["written"] is None
     assert len(found["missing"]) == 3
+
+
+def test_lists_by_cycle_bring_their_own_temperatures_domains_and_lengths(
+    specplan, shared_data, tmp_path
+):
+    path = str(shared_data / "accept_traces" / "tiny_model_t0_t1_g8.jsonl")
+    out = tmp_path / "part"
+    said = ("--proposer", "draft_model", "-o", str(out), "--context", "64", "192")
+    code, _, err = specplan("import", "auto", path, *said)
+    assert (code, err) == (0, "")
+    part, _ = load_profile_or_part(out)
+    assert {record.sampling.temperature for record in part.acceptance} == {0.0, 1.0}
+    assert {record.domain for record in part.acceptance} == {"code", "math", "prose"}
+    assert {record.origin.context_tokens for record in part.acceptance} == {(64, 192)}
+    for wrong, message in (("--temperature", "temperature 0"), ("--gamma", "as --gamma says")):
+        code, _, err = specplan("import", "auto", path, *said, wrong, "1")
+        assert code == 2
+        assert message in err
+
+
+def test_a_published_trace_becomes_part_of_a_bundled_profile_and_is_simulated(
+    specplan, shared_data, recorded_profile, tmp_path
+):
+    path = str(shared_data / "specdecode-bench" / "llama31_8b_h100_gsm8k.parquet")
+    out = tmp_path / "merged"
+    code, _, err = specplan(
+        "import", "acceptance_trace", path, "--column", "emitted_eagle", "--counts", "emitted",
+        "--per", "position", "--gamma", "8", "--proposer", "eagle", "--temperature", "0",
+        "--domain", "import", "--into", "llama31_8b_h100", "-o", str(out),
+    )  # fmt: skip
+    assert (code, err) == (0, "")
+    assert load_profile(out).profile.source.value == "published"  # its cost still is
+    changes = {
+        "contract": "greedy_equality",
+        "sampling": {"temperature": 0.0},
+        "speculation": {"proposer": "eagle", "num_speculative_tokens": 3},
+    }
+    scenario = _scenario_file(recorded_profile, tmp_path, out, **changes)
+    code, text, err = specplan("simulate", scenario, "--json")
+    assert (code, err) == (0, "")
+    assert json.loads(text)["origin"]["acceptance_model"] == "trace"

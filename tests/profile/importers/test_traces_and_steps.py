@@ -187,3 +187,14 @@ def test_captured_h100_steps_give_the_published_cost_of_a_kv_token(shared_data):
     assert law.target.per_kv_token_plain_s == pytest.approx(3.563e-8, rel=0.02)
     assert law.held_out_error["target"].median_rel < 0.01
     assert np.isfinite(law.target.knot_s).all()
+
+
+def test_a_lookups_cycles_without_a_match_count_as_one_token(shared_data):
+    """n-gram on Spec-Bench, γ = 8: 63 % of cycles had a match, 1.77 tokens over all cycles."""
+    path = shared_data / "accept_traces" / "smollm2_ngram_specbench.jsonl"
+    reading = read_paths("acceptance_trace", path, proposer_kind="ngram")
+    counts = [each for record in reading.records for each in record.counts.values()]
+    cycles = sum(each.num_cycles for each in counts)
+    assert sum(each.num_drafts for each in counts) / cycles == pytest.approx(0.63, abs=0.005)
+    accepted = sum(each.num_accepted_tokens for each in counts)
+    assert 1.0 + accepted / cycles == pytest.approx(1.77, abs=0.005)
