@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
-from simcore import cli_import
+from simcore.commands import import_files
 from simcore.errors import SpecplanError
 from simcore.version import specplan_version
 
@@ -28,7 +28,7 @@ app = typer.Typer(
     add_completion=False,
 )
 
-cli_import.register(app)
+import_files.register(app)
 
 ScenarioArgument = Annotated[
     str,

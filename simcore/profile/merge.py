@@ -230,8 +230,10 @@ def _add_frames(draft: _Draft, key: int, found: CountedRecord) -> None:
         parts = [added.assign(record=key)]
         if (held := draft.frames.get(name)) is not None:
             parts.insert(0, held)
-        # Joined as Arrow tables: their types are those of the schema, also where all is null.
-        whole = pa.concat_tables([to_arrow(name, part) for part in parts])
+        # Joined as Arrow tables: types are those of the schema, a column that one lacks is null.
+        whole = pa.concat_tables(
+            [to_arrow(name, part) for part in parts], promote_options="default"
+        )
         draft.frames[name] = whole.to_pandas()
 
 
