@@ -3,6 +3,8 @@
 SpecplanError
 ├── ScenarioError     a scenario that cannot be read or contradicts itself or its profile
 ├── ProfileError      a profile that cannot be read, is damaged, or lacks what was asked for
+│   └── ConversionError   acceptance figures that do not hold what was asked of them
+├── EngineFileError   an engine's own measurements that cannot be read or contradict themselves
 ├── TreeError         a draft tree that is none, or that a recording cannot decide
 └── InfeasibleError   a service that cannot exist (weights larger than memory, ...)
 
@@ -25,6 +27,14 @@ class ProfileError(SpecplanError):
 
 class TreeError(SpecplanError):
     """A draft tree is none, does not fit its engine, or cannot be decided by the recording."""
+
+
+class ConversionError(ProfileError):
+    """Acceptance figures cannot be turned into what was asked for; the message says why."""
+
+
+class EngineFileError(SpecplanError):
+    """A file that an engine or a load generator wrote cannot be read or contradicts itself."""
 
 
 class InfeasibleError(SpecplanError):

@@ -13,6 +13,12 @@ from simcore.acceptance.model import (
 from simcore.acceptance.trace import TraceSet, trace_set_from_rows
 from simcore.acceptance.tree import DraftTree
 from simcore.errors import ScenarioError
+from simcore.profile.conversions import (
+    conditional_acceptance,
+    convertible_gammas,
+    match_probability,
+    refusal,
+)
 from simcore.profile.schema import AcceptanceRecord, Contract, Sampling
 from simcore.profile.store import StoredProfile
 from simcore.scenario import Scenario
@@ -54,7 +60,29 @@ def matching_records(
             f"workload domains {sorted(unknown)}: profile {profile.name!r} measured {proposer!r} "
             f"under their contract and sampling on {sorted(domains)} only"
         )
-    return tuple(record for record in fitting if record.domain in wanted)
+    chosen = tuple(record for record in fitting if record.domain in wanted)
+    _check_usable(stored, proposer, chosen)
+    return chosen
+
+
+def _check_usable(
+    stored: StoredProfile, proposer: str, records: tuple[AcceptanceRecord, ...]
+) -> None:
+    """Refuse records that nothing can be planned with, and traces mixed with counts."""
+    for record in records:
+        if not convertible_gammas(record):
+            reason = refusal(record, record.gammas()[-1])
+            raise ScenarioError(
+                f"profile {stored.profile.name!r}, proposer {proposer!r}, domain "
+                f"{record.domain!r}: {reason}"
+            )
+    traced = sorted(record.domain for record in records if record.kind == "trace")
+    counted = sorted(record.domain for record in records if record.kind != "trace")
+    if traced and counted:
+        raise ScenarioError(
+            f"profile {stored.profile.name!r}, proposer {proposer!r}: domains {traced} are traces "
+            f"and {counted} counts; expected one sort: name the domains in workload.domains"
+        )
 
 
 def _measured_as(record: AcceptanceRecord) -> tuple[Contract, Sampling]:
@@ -94,9 +122,9 @@ def mismatches(stored: StoredProfile, scenario: Scenario) -> tuple[str, ...]:
 
 def measured_gammas(records: tuple[AcceptanceRecord, ...]) -> tuple[int, ...]:
     """The draft lengths that every domain was measured at."""
-    common = set(records[0].gammas())
+    common = set(convertible_gammas(records[0]))
     for record in records[1:]:
-        common &= set(record.gammas())
+        common &= set(convertible_gammas(record))
     return tuple(sorted(common))
 
 
@@ -170,6 +198,6 @@ def _scheme_model(
         )
     used = scheme.depth or gammas[0]
     return positional_model(
-        {r.domain: np.array(r.conditional_acceptance[used]) for r in records},
-        {r.domain: r.match_probability for r in records},
+        {r.domain: np.array(conditional_acceptance(r, used)) for r in records},
+        {r.domain: match_probability(r, used) for r in records},
     )

@@ -50,6 +50,44 @@ def fit_cost(samples: pd.DataFrame, proposers: Sequence[str]) -> CostLaw:
     )
 
 
+def fit_imported(samples: pd.DataFrame, proposers: Sequence[str]) -> CostLaw:
+    """The cost law of samples that need not hold every phase: an absent one costs nothing.
+
+    Samples of whole steps are given as target passes, so that drafting is inside the law. Where no
+    request of any sample scored several tokens (or none scored one), reading the KV cache is
+    taken to cost what the other kind does. Raises ProfileError where a phase has too few samples.
+    """
+    target, error = fit_target(samples)
+    rows = _rows(samples, "target")
+    plain, verify = target.per_kv_token_plain_s, target.per_kv_token_verify_s
+    if not (rows["num_query_tokens"] > 1).any():
+        verify = plain
+    if not (rows["num_query_tokens"] == 1).any():
+        plain = verify
+    changes = {"per_kv_token_plain_s": plain, "per_kv_token_verify_s": verify}
+    held = samples[samples["phase"].isin(["propose", "reconcile"])]
+    errors, propose, reconcile = {"target": error}, dict[str, LinearLaw](), LinearLaw()
+    for name in proposers:
+        propose[name] = LinearLaw()
+        if (held["proposer"] == name).any():
+            values, errors[f"propose.{name}"] = _fit(
+                _rows(samples, "propose", name), _propose_features
+            )
+            propose[name] = LinearLaw(**dict(zip(PROPOSE_TERMS, values, strict=True)))
+    if (held["phase"] == "reconcile").any():
+        values, errors["reconcile"] = _fit(_rows(samples, "reconcile"), _reconcile_features)
+        reconcile = LinearLaw(**dict(zip(RECONCILE_TERMS, values, strict=True)))
+    overhead = samples.loc[samples["phase"] == "overhead", "median_s"]
+    return CostLaw(
+        target=target.model_copy(update=changes),
+        propose=propose,
+        reconcile=reconcile,
+        overhead_s=float(overhead.median()) if len(overhead) else 0.0,
+        domain=_domain(rows),
+        held_out_error=errors,
+    )
+
+
 def fit_target(samples: pd.DataFrame) -> tuple[TargetLaw, FitError]:
     """The law of target passes in one regime, and its held-out error; other phases are ignored."""
     rows = _rows(samples, "target")

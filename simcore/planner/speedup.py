@@ -18,6 +18,7 @@ from simcore.acceptance.trace import TraceSet, walk
 from simcore.cost.price import LawTables, StepTime, decode_step
 from simcore.errors import ScenarioError
 from simcore.metrics.estimate import CONFIDENCE
+from simcore.profile.conversions import conditional_acceptance, match_probability
 from simcore.profile.schema import AcceptanceRecord
 from simcore.workload.sampling import IntArray
 
@@ -86,10 +87,10 @@ def record_survival(records: tuple[AcceptanceRecord, ...], gamma: int) -> CycleS
     The interval is empty (equal to the value): such records do not say how requests differ.
     """
     survivals = np.array(
-        [survival_from_conditional(record.conditional_acceptance[gamma]) for record in records]
+        [survival_from_conditional(conditional_acceptance(record, gamma)) for record in records]
     )
     survival = survivals.mean(axis=0)
-    matched = float(np.mean([record.match_probability for record in records]))
+    matched = float(np.mean([match_probability(record, gamma) for record in records]))
     reached = matched + float(survival[:-1].sum())  # drafts tested a cycle
     values = tuple(survival.tolist())
     return CycleSurvival(

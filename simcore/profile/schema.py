@@ -1,7 +1,8 @@
 """What a profile says: identity, provenance, cost law, proposers, acceptance records.
 
-A profile is one folder: `profile.json` (this schema) beside two Parquet tables, `cost.parquet`
-(timed samples) and `traces.parquet` (acceptance traces). See docs/profile-format.md.
+A profile is one folder: `profile.json` (this schema) beside its Parquet tables, `cost.parquet`
+(timed samples), `traces.parquet` (acceptance traces) and `requests.parquet` (counters by request).
+See docs/profile-format.md.
 """
 
 from enum import StrEnum
@@ -10,6 +11,7 @@ from typing import Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from simcore.cost.law import CostLaw
+from simcore.profile.counts import Counts, Origin
 
 SCHEMA_VERSION = 1
 
@@ -34,6 +36,13 @@ class Contract(StrEnum):
 
     GREEDY_EQUALITY = "greedy_equality"
     EXACT_SAMPLING = "exact_sampling"
+
+
+RecordKind = Literal[
+    "trace", "survival", "histogram", "position_counters", "request_counters", "totals"
+]
+COUNTED_KINDS = ("histogram", "position_counters", "request_counters", "totals")
+TableName = Literal["cost", "traces", "requests"]
 
 
 class Sampling(Frozen):
@@ -129,7 +138,10 @@ class AcceptanceRecord(Frozen):
 
     `kind` "trace": rows of traces.parquet whose `record` column equals `key`; every γ up to
     `max_num_speculative_tokens` can be replayed. `kind` "survival": conditional acceptance at
-    cycle starts for the γ listed, and for no other.
+    cycle starts for the γ listed, and for no other. The other kinds hold `counts` by γ as an
+    engine counts them: "histogram" of accepted lengths, "position_counters", "request_counters"
+    (rows of requests.parquet, pooled here) and "totals"; simcore/profile/conversions.py says what
+    can be planned with.
     """
 
     key: int = Field(ge=0)
@@ -137,9 +149,9 @@ class AcceptanceRecord(Frozen):
     domain: str
     sampling: Sampling
     contract: Contract
-    kind: Literal["trace", "survival"]
+    kind: RecordKind
     max_num_speculative_tokens: int = Field(ge=1)
-    num_requests: int = Field(ge=1)
+    num_requests: int = Field(ge=0, description="0: the source does not say")
     counted_at: Literal["cycle_starts", "every_position"]
     conditional_acceptance: dict[int, tuple[float, ...]] = Field(
         default_factory=dict, description="γ -> (a_1 .. a_γ), for kind 'survival'"
@@ -150,6 +162,10 @@ class AcceptanceRecord(Frozen):
     match_probability: float = Field(
         1.0, gt=0.0, le=1.0, description="share of cycles that proposed anything; a_1 counts all"
     )
+    counts: dict[int, Counts] = Field(
+        default_factory=dict, description="γ -> counted cycles, for the kinds that count"
+    )
+    origin: Origin | None = Field(None, description="of an imported record")
     citation: str = ""
 
     @model_validator(mode="after")
@@ -160,6 +176,7 @@ class AcceptanceRecord(Frozen):
                 f"{len(self.conditional_acceptance)} lists of conditional acceptance; expected "
                 "them for kind 'survival' and only there"
             )
+        self._check_counts()
         for gamma, rates in self.conditional_acceptance.items():
             if len(rates) != gamma or not all(0.0 <= rate <= 1.0 for rate in rates):
                 raise ValueError(
@@ -173,11 +190,25 @@ class AcceptanceRecord(Frozen):
                 )
         return self
 
+    def _check_counts(self) -> None:
+        if (self.kind in COUNTED_KINDS) != bool(self.counts):
+            raise ValueError(
+                f"record {self.key} is a {self.kind!r} with counts of {len(self.counts)} draft "
+                f"lengths; expected counts for the kinds {', '.join(COUNTED_KINDS)} and only there"
+            )
+        if self.counts and self.match_probability != 1.0:
+            raise ValueError(
+                f"record {self.key} states match_probability beside counts; expected it to follow "
+                "from num_drafts and num_cycles"
+            )
+        for gamma, counts in self.counts.items():
+            counts.check(self.kind, gamma)
+
     def gammas(self) -> tuple[int, ...]:
         """The draft lengths that were measured, ascending."""
         if self.kind == "trace":
             return tuple(range(1, self.max_num_speculative_tokens + 1))
-        return tuple(sorted(self.conditional_acceptance))
+        return tuple(sorted(self.conditional_acceptance or self.counts))
 
 
 class TableFile(Frozen):
@@ -200,20 +231,52 @@ class Profile(Frozen):
     proposers: dict[str, Proposer]
     cost: CostLaw
     acceptance: tuple[AcceptanceRecord, ...] = Field(min_length=1)
-    tables: dict[Literal["cost", "traces"], TableFile] = Field(default_factory=dict)
+    tables: dict[TableName, TableFile] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _check_references(self) -> Self:
-        keys = [record.key for record in self.acceptance]
-        if len(set(keys)) != len(keys):
-            raise ValueError(f"acceptance keys {keys} repeat; expected each once")
-        for record in self.acceptance:
-            if record.proposer not in self.proposers:
-                raise ValueError(
-                    f"acceptance record {record.key} names proposer {record.proposer!r}; "
-                    f"expected one of {sorted(self.proposers)}"
-                )
+        _check_records(self.acceptance, self.proposers)
         missing = set(self.proposers) - set(self.cost.propose)
         if missing:
             raise ValueError(f"proposers {sorted(missing)} have no propose cost law")
         return self
+
+
+class ProfilePart(Frozen):
+    """What an import holds that is not enough to plan with, kept where a profile would be.
+
+    `missing` names what a profile has beyond it. A part is never simulated or planned with: it
+    can be looked at and be merged into (docs/importers.md).
+    """
+
+    schema_version: Literal[1]
+    missing: tuple[Literal["identity", "cost", "acceptance"], ...] = Field(min_length=1)
+    name: str = Field(pattern=r"^[a-z0-9][a-z0-9_.-]*$")
+    title: str
+    source: Source
+    identity: Identity | None = None
+    provenance: Provenance
+    proposers: dict[str, Proposer] = Field(default_factory=dict)
+    cost: CostLaw | None = None
+    acceptance: tuple[AcceptanceRecord, ...] = ()
+    tables: dict[TableName, TableFile] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _check_references(self) -> Self:
+        _check_records(self.acceptance, self.proposers)
+        lacking = [name for name in ("identity", "cost", "acceptance") if not getattr(self, name)]
+        if list(self.missing) != lacking:
+            raise ValueError(f"missing {list(self.missing)}; the part itself lacks {lacking}")
+        return self
+
+
+def _check_records(records: tuple[AcceptanceRecord, ...], proposers: dict[str, Proposer]) -> None:
+    keys = [record.key for record in records]
+    if len(set(keys)) != len(keys):
+        raise ValueError(f"acceptance keys {keys} repeat; expected each once")
+    for record in records:
+        if record.proposer not in proposers:
+            raise ValueError(
+                f"acceptance record {record.key} names proposer {record.proposer!r}; "
+                f"expected one of {sorted(proposers)}"
+            )

@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from simcore.errors import ProfileError
 from simcore.folders import whole_folder
 from simcore.profile import tables
-from simcore.profile.schema import SCHEMA_VERSION, Profile, Source, TableFile
+from simcore.profile.schema import SCHEMA_VERSION, Profile, ProfilePart, Source, TableFile
 from simcore.validation import describe_validation_error
 
 if TYPE_CHECKING:
@@ -45,20 +45,17 @@ class StoredProfile:
         return self._table("cost")
 
     @cached_property
+    def requests(self) -> pa.Table:
+        """Counters of single requests behind records of that kind; read once, checked."""
+        return self._table("requests")
+
+    @cached_property
     def content_hash(self) -> str:
         """sha256 of profile.json, which names the hashes of its tables."""
         return _sha256(self.folder / PROFILE_FILE)
 
     def _table(self, name: str) -> pa.Table:
-        entry = self.profile.tables.get(name)  # type: ignore[call-overload]  # any name may be asked for
-        if entry is None:
-            raise ProfileError(
-                f"profile {self.profile.name!r} has no {name!r} table (source "
-                f"{self.profile.source.value}); choose a profile that was measured with one"
-            )
-        table = _read_table(self.folder / entry.file, entry)
-        tables.check(name, table, self.profile)
-        return table
+        return read_checked(self.profile, self.folder, name)
 
 
 def bundled_profiles() -> dict[str, Path]:
@@ -73,6 +70,20 @@ def load_profile(name_or_path: str | Path) -> StoredProfile:
 
     Raises ProfileError where it is missing, damaged or of another schema version.
     """
+    profile, folder = load_profile_or_part(name_or_path)
+    if isinstance(profile, ProfilePart):
+        raise ProfileError(
+            f"{folder} is an import without {' and '.join(profile.missing)}, so nothing can be "
+            "planned with it; import its files again with --into a profile that has them"
+        )
+    return StoredProfile(profile, folder)
+
+
+def load_profile_or_part(name_or_path: str | Path) -> tuple[Profile | ProfilePart, Path]:
+    """A profile, or what an import left without identity or cost, and its folder.
+
+    Raises ProfileError where it is missing, damaged or of another schema version.
+    """
     folder = _find(str(name_or_path))
     path = folder / PROFILE_FILE
     try:
@@ -84,7 +95,20 @@ def load_profile(name_or_path: str | Path) -> StoredProfile:
     profile = _parse(raw, path)
     for entry in profile.tables.values():
         _check_file(folder / entry.file, entry)
-    return StoredProfile(profile, folder)
+    return profile, folder
+
+
+def read_checked(profile: Profile | ProfilePart, folder: Path, name: str) -> pa.Table:
+    """A table of the profile, checked against it. Raises ProfileError."""
+    entry = profile.tables.get(name)  # type: ignore[call-overload]  # any name may be asked for
+    if entry is None:
+        raise ProfileError(
+            f"profile {profile.name!r} has no {name!r} table (source "
+            f"{profile.source.value}); choose a profile that was measured with one"
+        )
+    table = _read_table(folder / entry.file, entry)
+    tables.check(name, table, profile)
+    return table
 
 
 def write_profile(
@@ -93,7 +117,20 @@ def write_profile(
     *,
     cost: "pd.DataFrame | None",
     traces: "pd.DataFrame | None",
+    requests: "pd.DataFrame | None" = None,
 ) -> StoredProfile:
+    """Write `profile` with its tables to `folder`, replacing a profile that is there.
+
+    `profile.tables` is filled in here. Raises ProfileError, with nothing written, where a table
+    does not fit the schema or the profile.
+    """
+    write_profile_or_part(profile, folder, {"cost": cost, "traces": traces, "requests": requests})
+    return load_profile(folder)
+
+
+def write_profile_or_part(
+    profile: Profile | ProfilePart, folder: Path, frames: "dict[str, pd.DataFrame | None]"
+) -> None:
     """Write `profile` with its tables to `folder`, replacing a profile that is there.
 
     `profile.tables` is filled in here. Raises ProfileError, with nothing written, where a table
@@ -104,16 +141,14 @@ def write_profile(
         raise ProfileError(f"{folder} exists and holds no profile; choose an empty or new folder")
     with whole_folder(folder) as work:
         written: dict[str, TableFile] = {}
-        for name, frame in (("cost", cost), ("traces", traces)):
+        for name, frame in frames.items():
             if frame is not None:
                 written[name] = _write_table(work / f"{name}.parquet", tables.to_arrow(name, frame))
         complete = _parse(profile.model_dump(mode="json") | {"tables": _dump(written)}, folder)
         text = complete.model_dump_json(indent=1) + "\n"
         (work / PROFILE_FILE).write_text(text, encoding="utf-8")
-        stored = StoredProfile(complete, work)
         for name in written:
-            stored._table(name)
-    return load_profile(folder)
+            read_checked(complete, work, name)
 
 
 def _find(name_or_path: str) -> Path:
@@ -130,7 +165,7 @@ def _find(name_or_path: str) -> Path:
     return folder
 
 
-def _parse(raw: Any, path: Path) -> Profile:
+def _parse(raw: Any, path: Path) -> Profile | ProfilePart:
     version = raw.get("schema_version") if isinstance(raw, dict) else None
     if version != SCHEMA_VERSION:
         raise ProfileError(
@@ -139,17 +174,20 @@ def _parse(raw: Any, path: Path) -> Profile:
         )
     try:
         # Through JSON, so that enums and tuples are read as they are stored.
-        profile = Profile.model_validate_json(json.dumps(raw))
+        schema: type[Profile] | type[ProfilePart] = ProfilePart if "missing" in raw else Profile
+        profile = schema.model_validate_json(json.dumps(raw))
     except (ValidationError, ValueError) as error:
         raise ProfileError(f"{path}: {describe_validation_error(error)}") from None
     _check_tables_named(profile, path)
     return profile
 
 
-def _check_tables_named(profile: Profile, path: Path) -> None:
+def _check_tables_named(profile: Profile | ProfilePart, path: Path) -> None:
     needed = set()
     if any(record.kind == "trace" for record in profile.acceptance):
         needed.add("traces")
+    if any(record.kind == "request_counters" for record in profile.acceptance):
+        needed.add("requests")
     if profile.source is Source.MEASURED:
         needed.add("cost")
     if missing := needed - set(profile.tables):

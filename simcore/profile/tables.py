@@ -1,4 +1,4 @@
-"""The two Parquet tables of a profile: columns, types, and the checks on their contents."""
+"""The Parquet tables of a profile: columns, types, and the checks on their contents."""
 
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from simcore.errors import ProfileError
-from simcore.profile.schema import Profile
+from simcore.profile.schema import Profile, ProfilePart
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,8 +45,22 @@ TRACE_SCHEMA = pa.schema(
         ("dynamic_order", pa.list_(pa.int16())),
     ]
 )
+REQUEST_SCHEMA = pa.schema(
+    [
+        ("record", pa.int16()),
+        ("num_speculative_tokens", pa.int16()),
+        ("request", pa.int32()),
+        ("num_drafts", pa.int64()),
+        ("num_draft_tokens", pa.int64()),
+        ("num_accepted_tokens", pa.int64()),
+        ("output_tokens", pa.int64()),
+        ("accepted_lengths", pa.list_(pa.int64())),
+        ("cycle_accepted", pa.list_(pa.int16())),
+        ("cycle_drafted", pa.list_(pa.int16())),
+    ]
+)
 OPTIONAL_COLUMNS = {"specinfer_child", "sequoia_child", "dynamic_order"}
-SCHEMAS = {"cost": COST_SCHEMA, "traces": TRACE_SCHEMA}
+SCHEMAS = {"cost": COST_SCHEMA, "traces": TRACE_SCHEMA, "requests": REQUEST_SCHEMA}
 PHASES = ("target", "propose", "reconcile", "overhead")
 
 
@@ -64,7 +78,7 @@ def to_arrow(name: str, frame: "pd.DataFrame") -> pa.Table:
         raise ProfileError(f"the {name} table does not fit its schema: {error}") from None
 
 
-def check(name: str, table: pa.Table, profile: Profile) -> None:
+def check(name: str, table: pa.Table, profile: Profile | ProfilePart) -> None:
     """Raise ProfileError where the contents contradict the schema or the profile."""
     schema = _schema(name, table.column_names)
     if not table.schema.equals(schema):
@@ -91,7 +105,7 @@ def _column(table: pa.Table, name: str) -> np.ndarray:
     return np.asarray(column.to_numpy())
 
 
-def _check_cost(table: pa.Table, profile: Profile) -> None:
+def _check_cost(table: pa.Table, profile: Profile | ProfilePart) -> None:
     phases = set(table.column("phase").to_pylist())
     _require(phases <= set(PHASES), f"cost phases {sorted(phases)}; expected among {PHASES}")
     named = {value for value in table.column("proposer").to_pylist() if value is not None}
@@ -109,7 +123,7 @@ def _check_cost(table: pa.Table, profile: Profile) -> None:
         _require(bool((_column(table, column) >= 1).all()), f"cost column {column!r} below 1")
 
 
-def _check_traces(table: pa.Table, profile: Profile) -> None:
+def _check_traces(table: pa.Table, profile: Profile | ProfilePart) -> None:
     record = _column(table, "record")
     expected = {entry.key: entry for entry in profile.acceptance if entry.kind == "trace"}
     found = set(np.unique(record).tolist())
@@ -154,7 +168,29 @@ def _check_starts(table: pa.Table, record: np.ndarray) -> None:
     )
 
 
-CHECKS: dict[str, Callable[[pa.Table, Profile], None]] = {
+def _check_requests(table: pa.Table, profile: Profile | ProfilePart) -> None:
+    """Rows of each record and γ sum to what the record pools."""
+    sums = table.group_by(["record", "num_speculative_tokens"]).aggregate(
+        [("num_accepted_tokens", "sum"), ("request", "count")]
+    )
+    found = {
+        (row["record"], row["num_speculative_tokens"]): row["num_accepted_tokens_sum"]
+        for row in sums.to_pylist()
+    }
+    expected = {
+        (record.key, gamma): counts.num_accepted_tokens
+        for record in profile.acceptance
+        if record.kind == "request_counters"
+        for gamma, counts in record.counts.items()
+    }
+    _require(
+        found == expected,
+        f"request rows hold accepted drafts {found} by record and γ; the records say {expected}",
+    )
+
+
+CHECKS: dict[str, Callable[[pa.Table, Profile | ProfilePart], None]] = {
     "cost": _check_cost,
     "traces": _check_traces,
+    "requests": _check_requests,
 }

@@ -171,6 +171,6 @@ def profile_lines(stored: StoredProfile) -> list[str]:
         lines.append(
             f"  {record.proposer}, {record.domain}: {record.contract.value} at temperature "
             f"{record.sampling.temperature:g}, γ = {', '.join(map(str, record.gammas()))}, "
-            f"{record.num_requests} requests"
+            f"{record.num_requests or 'number not stated of'} requests"
         )
     return lines
