@@ -6,17 +6,21 @@ deployment in a scenario; `simulate` gives request and step records; metrics sum
 planner compares scenarios; a report or a page shows it.
 """
 
-from simcore.errors import InfeasibleError, ProfileError, ScenarioError, SpecplanError
-from simcore.metrics.replicated import ReplicatedSummary, simulate_seeds
-from simcore.metrics.summary import Summary, summarise
-from simcore.planner.compare import compare, draft_lengths
-from simcore.planner.comparison import Comparison
-from simcore.planner.plan import make_plan
-from simcore.profile.store import StoredProfile, bundled_profiles, load_profile, write_profile
-from simcore.scenario import Scenario, dump_scenario, load_scenario
-from simcore.scenario_files import open_scenario
-from simcore.serving.caller_policy import PolicyView
-from simcore.serving.simulation import SimulationResult, simulate
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from simcore.errors import InfeasibleError, ProfileError, ScenarioError, SpecplanError
+    from simcore.metrics.replicated import ReplicatedSummary, simulate_seeds
+    from simcore.metrics.summary import Summary, summarise
+    from simcore.planner.compare import compare, draft_lengths
+    from simcore.planner.comparison import Comparison
+    from simcore.planner.plan import make_plan
+    from simcore.profile.store import StoredProfile, bundled_profiles, load_profile, write_profile
+    from simcore.scenario import Scenario, dump_scenario, load_scenario
+    from simcore.scenario_files import open_scenario
+    from simcore.serving.caller_policy import PolicyView
+    from simcore.serving.simulation import SimulationResult, simulate
 
 __all__ = [
     "Comparison",
@@ -43,3 +47,36 @@ __all__ = [
     "summarise",
     "write_profile",
 ]
+
+# Each name is loaded when it is first used: a run without a plan need not wait for scipy.
+_MODULES = {
+    "Comparison": "simcore.planner.comparison",
+    "InfeasibleError": "simcore.errors",
+    "PolicyView": "simcore.serving.caller_policy",
+    "ProfileError": "simcore.errors",
+    "ReplicatedSummary": "simcore.metrics.replicated",
+    "Scenario": "simcore.scenario",
+    "ScenarioError": "simcore.errors",
+    "SimulationResult": "simcore.serving.simulation",
+    "SpecplanError": "simcore.errors",
+    "StoredProfile": "simcore.profile.store",
+    "Summary": "simcore.metrics.summary",
+    "bundled_profiles": "simcore.profile.store",
+    "compare": "simcore.planner.compare",
+    "draft_lengths": "simcore.planner.compare",
+    "dump_scenario": "simcore.scenario",
+    "load_profile": "simcore.profile.store",
+    "load_scenario": "simcore.scenario",
+    "make_plan": "simcore.planner.plan",
+    "open_scenario": "simcore.scenario_files",
+    "simulate": "simcore.serving.simulation",
+    "simulate_seeds": "simcore.metrics.replicated",
+    "summarise": "simcore.metrics.summary",
+    "write_profile": "simcore.profile.store",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_MODULES[name]), name)
