@@ -4,14 +4,19 @@
 8,192 tokens a step, 16-token blocks, KV for 400,000 tokens; a step takes 5.9 ms + 21 µs a query
 token + 39 ns a KV token + 0.6 ms a draft pass; conditional acceptance .72 .67 .65. Everything
 that a normal run records is on. CPU seconds run from the scenario to finished request and step
-data frames; compilation is apart.
+data frames; compilation is apart. Scale cases stretch it: a million requests (step records summed
+up, not kept), 16 replicas under 16 times the load, outputs of 8,000 tokens, and twice the requests
+in a queue that grows all the time.
 """
 
 import platform
+import resource
 import time
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from datetime import UTC, datetime
 from importlib.metadata import version
+from multiprocessing import get_context
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -36,38 +41,92 @@ from simcore.serving.simulation import simulate
 from simcore.version import specplan_version
 
 NUM_REPEATS = 5
+MILLION = "one_million_requests"
+SCALE_CASES: dict[str, dict[str, Any]] = {
+    MILLION: {"workload.num_requests": 1_000_000},
+    "sixteen_replicas": {
+        "deployment.replicas": 16,
+        "workload.arrivals": {"kind": "poisson", "rate_per_s": 96.0},
+        "workload.num_requests": 80_000,
+    },
+    "outputs_of_8000_tokens": {
+        "workload.lengths": {"kind": "fixed", "prompt_tokens": 512, "output_tokens": 8000},
+        "workload.arrivals": {"kind": "poisson", "rate_per_s": 0.1},
+    },
+    "half_in_an_endless_queue": {
+        "workload.arrivals": {"kind": "poisson", "rate_per_s": 1000.0},
+        "workload.num_requests": 50_000,
+    },
+    "all_in_an_endless_queue": {
+        "workload.arrivals": {"kind": "poisson", "rate_per_s": 1000.0},
+        "workload.num_requests": 100_000,
+    },
+}
 CONDITIONAL = (0.72, 0.67, 0.65)
 LONGEST_STEP_TOKENS = 8192
 
 
-def run_bench(progress: Callable[[int, int], None] | None = None) -> dict[str, Any]:
-    """Median CPU and wall seconds of the standard workload with γ = 0 and γ = 3."""
+def run_bench(
+    progress: Callable[[int, int], None] | None = None, *, scale: bool = True
+) -> dict[str, Any]:
+    """Median CPU and wall seconds of the standard workload with γ = 0 and γ = 3.
+
+    `scale` adds one run of each scale case.
+    """
     stored = StoredProfile(_profile(), Path())
     cases = {"gamma_0": 0, "gamma_3": 3}
     for gamma in cases.values():
-        _timed(stored, gamma)
+        _timed(stored, _scenario(gamma))
     seen: dict[str, list[dict[str, float]]] = {name: [] for name in cases}
     total = NUM_REPEATS * len(cases)
     for repeat in range(NUM_REPEATS):
         for position, (name, gamma) in enumerate(cases.items()):
-            seen[name].append(_timed(stored, gamma))
+            seen[name].append(_timed(stored, _scenario(gamma)))
             if progress is not None:
                 progress(repeat * len(cases) + position + 1, total)
     found: dict[str, Any] = {
         name: {key: median(run[key] for run in runs) for key in runs[0]}
         for name, runs in seen.items()
     }
-    return found | {"repeats": NUM_REPEATS, "made_by": _environment()}
+    found |= {"repeats": NUM_REPEATS, "made_by": _environment()}
+    return found | {"scale": _scale_cases(progress)} if scale else found
 
 
 def bench_text(found: dict[str, Any]) -> str:
     """The figures in a few lines."""
-    return "\n".join(
-        f"{name}: {found[name]['requests_per_cpu_s']:,.0f} requests and "
-        f"{found[name]['steps_per_cpu_s']:,.0f} steps per CPU second "
-        f"({found[name]['cpu_s'] * 1e3:.1f} ms CPU, {found[name]['wall_s'] * 1e3:.1f} ms wall)"
-        for name in ("gamma_0", "gamma_3")
+    cases = {name: found[name] for name in ("gamma_0", "gamma_3")} | found.get("scale", {})
+    return "\n".join(_case_text(name, case) for name, case in cases.items())
+
+
+def _case_text(name: str, case: dict[str, float]) -> str:
+    text = (
+        f"{name}: {case['requests_per_cpu_s']:,.0f} requests and {case['steps_per_cpu_s']:,.0f} "
+        f"steps per CPU second ({case['cpu_s'] * 1e3:,.1f} ms CPU, {case['wall_s'] * 1e3:,.1f} ms "
+        "wall)"
     )
+    if "peak_bytes" not in case:
+        return text
+    return f"{text}, {case['peak_bytes'] / 1e6:,.0f} MB at most, process and libraries included"
+
+
+def _scale_cases(progress: Callable[[int, int], None] | None) -> dict[str, dict[str, float]]:
+    """One run of each, in a process of its own, so that its peak of memory is its own."""
+    found = {}
+    for position, name in enumerate(SCALE_CASES):
+        with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+            found[name] = pool.submit(run_scale_case, name).result()
+        if progress is not None:
+            progress(position + 1, len(SCALE_CASES))
+    return found
+
+
+def run_scale_case(name: str) -> dict[str, float]:
+    """One scale case in this process; `peak_bytes` counts the whole process."""
+    stored = StoredProfile(_profile(), Path())
+    _timed(stored, _scenario(3).with_(**{"workload.num_requests": 50}))
+    scenario = _scenario(3).with_(**SCALE_CASES[name])
+    case = _timed(stored, scenario, keep_steps=name != MILLION)
+    return case | {"peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024.0}
 
 
 def _environment() -> dict[str, str]:
@@ -90,10 +149,14 @@ def _processor() -> str:
     return f"{names[0]}, {len(names)} logical CPUs" if names else platform.processor() or "unknown"
 
 
-def _timed(stored: StoredProfile, gamma: int) -> dict[str, float]:
+def _timed(
+    stored: StoredProfile, scenario: Scenario, *, keep_steps: bool = True
+) -> dict[str, float]:
     cpu_s, wall_s = time.process_time(), time.perf_counter()
-    result = simulate(_scenario(gamma), stored=stored)
+    result = simulate(scenario, stored=stored, keep_steps=keep_steps)
     num_requests, num_steps = len(result.requests), len(result.steps)
+    if not keep_steps:
+        num_steps = result.step_totals.num_steps
     cpu_s, wall_s = time.process_time() - cpu_s, time.perf_counter() - wall_s
     return {
         "requests_per_cpu_s": num_requests / cpu_s,

@@ -106,15 +106,21 @@ def simulate(
         typer.Option(
             "--output",
             "-o",
-            help="folder for requests.csv and steps.csv; with several seeds, one sub-folder each",
+            help="folder for requests.csv, steps.csv, policy_changes.csv; with several seeds, one "
+            "sub-folder each",
         ),
     ] = None,
     seeds: Annotated[
         int, typer.Option(min=1, max=1000, help="runs, under the scenario's seed and the next ones")
     ] = 1,
+    cycles: Annotated[
+        bool, typer.Option("--cycles", help="also write cycles.csv, every cycle of every request")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Run one scenario as it stands and summarise it; over several seeds, with intervals."""
+    if cycles and (output is None or seeds > 1):
+        raise ScenarioError("--cycles writes cycles.csv of one run; give --output, and one seed")
     if seeds > 1:
         _simulate_seeds(scenario, output, seeds, as_json)
         return
@@ -125,7 +131,7 @@ def simulate(
 
     chosen = open_scenario(scenario)
     with _progress("simulating", "requests") as advance:
-        result = run(chosen, progress=advance)
+        result = run(chosen, progress=advance, record_cycles=cycles)
     summary = summarise(result)
     if output is not None:
         from simcore.report.records import write_records

@@ -10,12 +10,13 @@ from simcore.folders import whole_folder
 from simcore.scenario import dump_scenario
 from simcore.serving.simulation import SimulationResult
 
-FILES = ("requests.csv", "steps.csv", "scenario.yaml")
+FILES = ("requests.csv", "steps.csv", "policy_changes.csv", "scenario.yaml")
+CYCLES_FILE = "cycles.csv"  # where single cycles were kept
 SEED_FOLDER = re.compile(r"seed_\d+")
 
 
 def write_records(result: SimulationResult, folder: Path) -> list[Path]:
-    """requests.csv, steps.csv and the scenario that reproduces them.
+    """Requests, steps, policy changes, cycles if kept, and the scenario that reproduces them.
 
     Replaces an earlier run's records, of one seed or several. Raises SpecplanError where the
     folder holds anything else; after any error it is as it was.
@@ -23,7 +24,8 @@ def write_records(result: SimulationResult, folder: Path) -> list[Path]:
     check_records_folder(folder)
     with whole_folder(folder) as work:
         _write(result, work)
-    return [folder / name for name in FILES]
+    names = FILES if result.cycle_records is None else (*FILES, CYCLES_FILE)
+    return [folder / name for name in names]
 
 
 @contextmanager
@@ -63,10 +65,16 @@ def check_records_folder(folder: Path) -> None:
 def _is_own(path: Path, folder: Path) -> bool:
     *above, name = path.relative_to(folder).parts
     in_place = not above or (len(above) == 1 and SEED_FOLDER.fullmatch(above[0]) is not None)
-    return in_place and name in FILES
+    return in_place and name in (*FILES, CYCLES_FILE)
 
 
 def _write(result: SimulationResult, folder: Path) -> None:
-    result.requests.to_csv(folder / "requests.csv", index=False)
+    counts = result.accepted_histogram
+    names = [f"cycles_accepting_{length}" for length in range(counts.shape[1])]
+    requests = result.requests.assign(**dict(zip(names, counts.T, strict=True)))
+    requests.to_csv(folder / "requests.csv", index=False)
     result.steps.to_csv(folder / "steps.csv", index=False)
+    result.policy_changes.to_csv(folder / "policy_changes.csv", index=False)
+    if result.cycle_records is not None:
+        result.cycles.to_csv(folder / CYCLES_FILE, index=False)
     (folder / "scenario.yaml").write_text(dump_scenario(result.scenario), encoding="utf-8")

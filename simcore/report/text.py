@@ -3,10 +3,10 @@
 from typing import Any
 
 from simcore.metrics.consumption import Consumption
-from simcore.metrics.summary import Distribution, Summary
+from simcore.metrics.summary import Distribution, KVAccount, Summary
 from simcore.planner.document import Candidate, Plan
 from simcore.profile.store import StoredProfile
-from simcore.report.units import dollars, joules, watts
+from simcore.report.units import dollars, giga, joules, watts
 
 
 def seconds(value: float | None) -> str:
@@ -95,6 +95,8 @@ def summary_text(summary: Summary) -> str:
         f"{summary.mean_batch_size:.2f} requests",
         f"KV: at most {kv.peak_used_tokens} of {kv.total_tokens} tokens ("
         f"{kv.peak_used_fraction:.1%}); {summary.num_preemptions} preemptions",
+        *_memory_lines(kv),
+        *_failure_lines(summary),
         *_consumption_lines(summary.consumption),
     ]
     if summary.is_saturated:
@@ -105,6 +107,36 @@ def summary_text(summary: Summary) -> str:
             "measured cost domain."
         )
     return "\n".join(lines)
+
+
+def _memory_lines(kv: KVAccount) -> list[str]:
+    """What speculation took of the memory, a draft pool, the prefix cache; each where it is."""
+    lines = []
+    if kv.lost_tokens > 0:
+        lines.append(
+            f"Memory: speculation took the room of {kv.lost_tokens} KV tokens (draft weights "
+            f"{giga(kv.draft_weight_bytes)}, draft KV {kv.draft_kv_bytes_per_token} bytes a "
+            f"token, workspace {giga(kv.workspace_bytes)})"
+        )
+    if kv.draft_pool_tokens > 0:
+        lines.append(
+            f"Draft pool: at most {kv.draft_pool_peak_tokens} of {kv.draft_pool_tokens} tokens"
+        )
+    if kv.prefix_hit_fraction is not None:
+        lines.append(
+            f"Prefix cache: {kv.cached_tokens} prefill tokens found, {kv.prefix_hit_fraction:.1%} "
+            "of the prompts"
+        )
+    return lines
+
+
+def _failure_lines(summary: Summary) -> list[str]:
+    if summary.num_aborted_steps == 0 and summary.num_restarts == 0:
+        return []
+    return [
+        f"Failures: {summary.num_aborted_steps} steps aborted, {summary.num_restarts} requests "
+        "sent again"
+    ]
 
 
 def _consumption_lines(found: Consumption) -> list[str]:
