@@ -127,7 +127,7 @@ def _commit_cycle(state: State, request: int, end_s: float) -> int:
     if row.segment > 0:
         row.stitched_tokens += emitted
     row.emitted_tokens += emitted
-    if row.step_mode > 0:
+    if state.limits.draft_block_size > 0 and row.step_mode > 0:
         # The draft read up to its last candidate but one: full acceptance leaves it one behind.
         read = min(row.step_accepted, mode.depth - 1)
         row.draft_committed_tokens = row.committed_tokens + min(1 + read, emitted)
