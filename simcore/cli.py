@@ -1,4 +1,4 @@
-"""The command line: specplan plan, simulate, profiles, app, bench.
+"""The command line: specplan plan, simulate, acceptance, profiles, app, bench.
 
 Results go to stdout, progress and errors to stderr. `--json` prints one JSON object and nothing
 else on stdout. Bad input is one sentence and exit code 2.
@@ -13,6 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
+from simcore.acceptance_cli import app as acceptance_app
 from simcore.errors import SpecplanError
 from simcore.version import specplan_version
 
@@ -26,6 +27,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
+app.add_typer(acceptance_app, name="acceptance")
 
 ScenarioArgument = Annotated[
     str,

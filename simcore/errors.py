@@ -3,6 +3,7 @@
 SpecplanError
 ├── ScenarioError     a scenario that cannot be read or contradicts itself or its profile
 ├── ProfileError      a profile that cannot be read, is damaged, or lacks what was asked for
+├── AcceptanceError   recorded acceptance that cannot be read or does not answer what was asked
 └── InfeasibleError   a service that cannot exist (weights larger than memory, ...)
 
 Every message says what was found, what was expected and what to do. The library never prints
@@ -20,6 +21,10 @@ class ScenarioError(SpecplanError):
 
 class ProfileError(SpecplanError):
     """The profile cannot be read, is damaged, or was written under another schema."""
+
+
+class AcceptanceError(SpecplanError):
+    """Recorded acceptance cannot be read, or does not hold what was asked of it."""
 
 
 class InfeasibleError(SpecplanError):
