@@ -12,7 +12,6 @@ Intervals come from requests drawn again and the whole fit repeated.
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +31,7 @@ from simcore.acceptance.heterogeneous import (
 )
 from simcore.acceptance.prediction import Outputs
 from simcore.acceptance.statistics import Figures, figures
+from simcore.errors import AcceptanceError
 
 FloatArray = NDArray[np.float64]
 
@@ -103,7 +103,15 @@ class FitReport(BaseModel):
 
 
 def fit_heterogeneous(evidence: Evidence) -> Heterogeneous:
-    """The model of these counts."""
+    """The model of these counts.
+
+    Raises AcceptanceError where they hold too few cycles to follow one another.
+    """
+    if _regular(evidence).words.sum() == 0:
+        raise AcceptanceError(
+            f"no request holds {evidence.word_length} whole cycles at γ = {evidence.gamma} in a "
+            "row past its opening; expected longer outputs, or a smaller γ"
+        )
     return _fit(evidence, [_start(values) for values in STARTS])
 
 
@@ -151,7 +159,7 @@ def _estimate(
 
 
 def _goodness(evidence: Evidence, model: Heterogeneous) -> dict[str, Goodness]:
-    regular = evidence.chosen(~evidence.runaway)
+    regular = _regular(evidence)
     counted = regular.words.sum(axis=0).reshape((evidence.gamma + 1,) * evidence.word_length)
     single = counted.reshape(evidence.gamma + 1, -1).sum(axis=1)
     reached = np.cumsum(single[::-1])[::-1] / single.sum()
@@ -178,20 +186,21 @@ def _start(values: tuple[float, ...]) -> Parameters:
 
 
 def _fit(evidence: Evidence, starts: list[Parameters]) -> Heterogeneous:
-    regular = evidence.chosen(~evidence.runaway)
-    if regular.num_requests == 0:
-        # Nobody else to learn the text from: the runaways are the population.
-        everybody = replace(evidence, runaway=np.zeros(evidence.num_requests, dtype=np.bool_))
-        return _fit(everybody, starts)
+    regular = _regular(evidence)
     parameters = _fit_chain(regular, starts)._replace(
         opening_positions=regular.opening_positions,
         runaway_share=float(evidence.runaway.mean()),
     )
     if not evidence.is_pooled and regular.num_requests > 1:
         parameters = _match_moments(parameters, regular)
-    if evidence.runaway.any():
+    if regular.num_requests < evidence.num_requests:
         parameters = _match_runaways(parameters, evidence.chosen(evidence.runaway))
     return Heterogeneous(parameters, evidence.gamma)
+
+
+def _regular(evidence: Evidence) -> Evidence:
+    """All but the runaways; all of them where there is nobody else to learn the text from."""
+    return evidence if evidence.runaway.all() else evidence.chosen(~evidence.runaway)
 
 
 def _fit_chain(evidence: Evidence, starts: list[Parameters]) -> Parameters:

@@ -47,7 +47,7 @@ def one_rate_sentence(gamma: int, found: CycleStatistics) -> str:
         f"{found.mean_emitted_tokens:.2f} are emitted ({error:+.0%})"
     )
     spread = ""
-    if found.request_sd is not None and found.iid_request_sd:
+    if found.request_sd and found.iid_request_sd:
         spread = (
             f", and shows {found.iid_request_sd / found.request_sd:.0%} of the spread between "
             "requests"

@@ -140,6 +140,20 @@ def test_runaways_are_a_stratum_with_their_own_shift():
     assert report.parameters["runaway_shift"].identified
 
 
+def test_where_every_output_is_a_runaway_they_are_the_population():
+    lists = text_of_two_kinds(30, 80, 11)
+    evidence = evidence_from_cycles(lists.cycles(3, runaway_tokens=80))
+    usual = fit_heterogeneous(evidence_from_cycles(lists.cycles(3))).parameters
+    model = fit_heterogeneous(evidence)
+    assert model.parameters._replace(runaway_share=0.0) == usual
+    assert fit_report(evidence, model, num_resamples=0).num_runaways == 30
+
+
+def test_outputs_too_short_for_the_draft_length_are_refused():
+    with pytest.raises(AcceptanceError, match="whole cycles"):
+        fit_heterogeneous(evidence_from_cycles(lists_of([0], [1, 0], [2, 1, 0]).cycles(5)))
+
+
 def test_histograms_by_request_tell_the_mean_and_the_spread():
     lists = text_of_two_kinds(300, 200, 8, spread=0.6)
     sample = lists.cycles(3)
