@@ -1,4 +1,4 @@
-"""The command line: plan, simulate, compare, tree, import, profiles, scenarios, app, bench.
+"""The command line: plan, simulate, compare, acceptance, tree, import and more.
 
 Results go to stdout, progress and errors to stderr. `--json` prints one JSON object and nothing
 else on stdout. Bad input is one sentence and exit code 2.
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from simcore.commands import import_files, tree
+from simcore.commands import acceptance, import_files, tree
 from simcore.errors import ScenarioError, SpecplanError
 from simcore.version import specplan_version
 
@@ -31,6 +31,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
+app.add_typer(acceptance.commands, name="acceptance")
 app.add_typer(tree.commands, name="tree")
 
 import_files.register(app)

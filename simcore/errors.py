@@ -6,6 +6,7 @@ SpecplanError
 │   └── ConversionError   acceptance figures that do not hold what was asked of them
 ├── EngineFileError   an engine's own measurements that cannot be read or contradict themselves
 ├── TreeError         a draft tree that is none, or that a recording cannot decide
+├── AcceptanceError   recorded acceptance that cannot be read or does not answer what was asked
 └── InfeasibleError   a service that cannot exist (weights larger than memory, ...)
 
 Every message says what was found, what was expected and what to do. The library never prints
@@ -35,6 +36,10 @@ class ConversionError(ProfileError):
 
 class EngineFileError(SpecplanError):
     """A file that an engine or a load generator wrote cannot be read or contradicts itself."""
+
+
+class AcceptanceError(SpecplanError):
+    """Recorded acceptance cannot be read, or does not hold what was asked of it."""
 
 
 class InfeasibleError(SpecplanError):

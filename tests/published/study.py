@@ -1,4 +1,4 @@
-"""The public H100 study of EAGLE on Llama-3.1-8B, put through specplan's own kernel.
+"""The public H100 study of EAGLE and n-gram lookup on Llama-3.1-8B, in specplan's own kernel.
 
 The study replays its traces: offline batches of clones of one request, one prefill pass that
 emits the first token, then cycles from output position 1 on; speed-up is total plain time over
@@ -51,6 +51,7 @@ TOLERANCE = {"gsm8k": 0.02, "instructcoder": 0.03}
 VERIFY_S = (5.88590713e-3, 2.10103129e-5, 3.92645679e-8)
 DRAFT_S = (2.13526175e-3, 8.41429603e-7, 2.37768493e-9)
 OVERHEAD_S = 1.20683946e-3
+NGRAM_SHARE = 0.005875  # of the verifying pass
 KNOTS = (1, 4096)  # a straight line, and its slope goes on
 
 
@@ -85,26 +86,41 @@ class Study:
     scenario: Scenario
 
 
-def open_study(parquet: Path, folder: Path, domain: str, *, runaways: bool = False) -> Study:
-    """Turn the study's lists into a profile in `folder` and read it back through the loaders."""
+def open_study(
+    parquet: Path,
+    folder: Path,
+    domain: str,
+    *,
+    runaways: bool = False,
+    proposer: str = "eagle",
+    miss_matched: bool = True,
+) -> Study:
+    """Turn the study's lists into a profile in `folder` and read it back through the loaders.
+
+    The lists do not say whether a position that accepted nothing had drafts: `miss_matched`
+    supposes that each had, or that none had.
+    """
     lists = pq.read_table(parquet).to_pandas()
     if not runaways:
         lists = lists[lists.output_tokens < RUNAWAY_TOKENS].reset_index(drop=True)
     stored = write_profile(
-        _profile(domain, len(lists)), folder, cost=None, traces=_trace_rows(lists)
+        _profile(domain, len(lists), proposer),
+        folder,
+        cost=None,
+        traces=_trace_rows(lists, proposer, MAX_GAMMA if miss_matched else 0),
     )
-    scenario = _scenario(stored)
-    traces = load_traces(stored, matching_records(stored, scenario, "eagle"))
+    scenario = _scenario(stored, proposer)
+    traces = load_traces(stored, matching_records(stored, scenario, proposer))
     assert traces is not None
     return Study(stored, traces, scenario)
 
 
-def replay(study: Study, batch_size: int, *, every: int = 1) -> Times:
+def replay(study: Study, batch_size: int, *, every: int = 1, draft_length: int = GAMMA) -> Times:
     """Run a batch of clones of every `every`th recorded request, off and on."""
     chosen = range(0, study.traces.num_requests, every)
     seconds = np.zeros((2, len(chosen)))
     extrapolated, steps = np.zeros(2), np.zeros(2)
-    for row, gamma in enumerate((0, GAMMA)):
+    for row, gamma in enumerate((0, draft_length)):
         scenario = study.scenario.with_(
             **{
                 "workload.num_requests": batch_size,
@@ -127,14 +143,16 @@ def replay(study: Study, batch_size: int, *, every: int = 1) -> Times:
     return Times(seconds[0], seconds[1], float(shares[0]), float(shares[1]))
 
 
-def measured_speedups(csv: Path, domain: str) -> dict[int, float]:
+def measured_speedups(
+    csv: Path, domain: str, *, method: str = "eagle", draft_length: int = GAMMA
+) -> dict[int, float]:
     """Batch size -> speed-up that the study measured on the engine."""
     table = pd.read_csv(csv)
     rows = table[
         (table.target == "llama3.1-8b")
         & (table.dataset == domain)
-        & (table.method == "eagle")
-        & (table.num_speculative_tokens == GAMMA)
+        & (table.method == method)
+        & (table.num_speculative_tokens == draft_length)
     ]
     return dict(zip(rows.batch_size.astype(int), rows.speedup.astype(float), strict=True))
 
@@ -151,10 +169,11 @@ def _one(traces: TraceSet, request: int) -> TraceSet:
     )
 
 
-def _trace_rows(lists: pd.DataFrame) -> pd.DataFrame:
+def _trace_rows(lists: pd.DataFrame, proposer: str, proposed_on_miss: int) -> pd.DataFrame:
     """One row an output position; a cycle emits what it accepts and one token more."""
-    lengths = lists.emitted_eagle.map(len).to_numpy()
-    emitted = np.concatenate(lists.emitted_eagle.to_list()).astype(np.int64)
+    own = lists[f"emitted_{proposer}"]
+    lengths = own.map(len).to_numpy()
+    emitted = np.concatenate(own.to_list()).astype(np.int64)
     ends = np.cumsum(lengths)
     return pd.DataFrame(
         {
@@ -163,7 +182,7 @@ def _trace_rows(lists: pd.DataFrame) -> pd.DataFrame:
             "prompt_tokens": np.repeat(lists.prompt_tokens.to_numpy(), lengths),
             "output_tokens": np.repeat(lengths, lengths),
             "start": np.arange(len(emitted)) - np.repeat(ends - lengths, lengths),
-            "proposed": MAX_GAMMA,
+            "proposed": np.where(emitted > 1, MAX_GAMMA, proposed_on_miss),
             "accepted": np.minimum(emitted - 1, MAX_GAMMA),
             "rank": None,
             "confidence": None,
@@ -172,7 +191,7 @@ def _trace_rows(lists: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def _scenario(stored: StoredProfile) -> Scenario:
+def _scenario(stored: StoredProfile, proposer: str) -> Scenario:
     return parse_scenario(
         {
             "name": "offline batch of clones",
@@ -181,7 +200,7 @@ def _scenario(stored: StoredProfile) -> Scenario:
             "workload": {"arrivals": {"kind": "batch"}, "lengths": {"kind": "recorded"}},
             # Everything fits: the study's simulator knows no memory and prefills in one pass.
             "deployment": {"max_num_batched_tokens": 1_000_000, "kv_cache_tokens": 10_000_000},
-            "speculation": {"proposer": "eagle", "acceptance": "trace"},
+            "speculation": {"proposer": proposer, "acceptance": "trace"},
         },
         "the study's scenario",
     )
@@ -203,7 +222,8 @@ def _cost_law() -> CostLaw:
                 base_s=draft_base_s,
                 per_draft_token_s=per_draft_token_s,
                 per_kv_token_s=draft_per_kv_token_s,
-            )
+            ),
+            "ngram": LinearLaw(target_fraction=NGRAM_SHARE),
         },
         overhead_s=OVERHEAD_S,
         domain=CostDomain(
@@ -215,20 +235,20 @@ def _cost_law() -> CostLaw:
     )
 
 
-def _profile(domain: str, num_requests: int) -> Profile:
+def _profile(domain: str, num_requests: int, proposer: str) -> Profile:
     return Profile(
         schema_version=1,
         name=f"study-{domain}",
-        title="Llama-3.1-8B-Instruct on one H100, EAGLE: the study's lists and fit",
+        title="Llama-3.1-8B-Instruct on one H100: the study's lists and fit",
         source=Source.PUBLISHED,
         identity=_identity(),
         provenance=Provenance(date="2026-01-17", citations=("arXiv 2601.11580",)),
-        proposers={"eagle": Proposer(kind="eagle")},
+        proposers={"eagle": Proposer(kind="eagle"), "ngram": Proposer(kind="ngram")},
         cost=_cost_law(),
         acceptance=(
             AcceptanceRecord(
                 key=0,
-                proposer="eagle",
+                proposer=proposer,
                 domain=domain,
                 sampling=Sampling(),
                 contract=Contract.GREEDY_EQUALITY,

@@ -1,0 +1,41 @@
+"""Make the tables of docs/acceptance.md anew: `python -m tests.published.make_acceptance`."""
+
+import datetime
+import re
+import sys
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+from tests.conftest import SHARED
+from tests.published.halvings import halve_all, halving_lines
+from tests.published.speedups import eagle_rows, ngram_rows, speedup_lines
+from tests.published.table import FOLDER
+
+PAGE = Path(__file__).parents[2] / "docs" / "acceptance.md"
+
+
+def main() -> None:
+    """Halve, replay, rewrite both tables and their date (some minutes)."""
+    folder = SHARED / "data" / FOLDER
+    if not folder.is_dir():
+        sys.exit(f"no {FOLDER} among the outside measurements: set SPECPLAN_SHARED to their folder")
+    page = with_part(PAGE.read_text(encoding="utf-8"), "halvings", halving_lines(halve_all(folder)))
+    with tempfile.TemporaryDirectory() as work:
+        rows = speedup_lines(eagle_rows(folder, Path(work)), ngram_rows(folder, Path(work)))
+        page = with_part(page, "speed-up", rows)
+    today = datetime.datetime.now(tz=datetime.UTC).date().isoformat()
+    page = re.sub(r"(?<=made on )\d{4}-\d{2}-\d{2}", today, page)
+    PAGE.write_text(page, encoding="utf-8")
+
+
+def with_part(page: str, name: str, lines: Iterable[str]) -> str:
+    """The page with one generated part made anew."""
+    begin, end = f"<!-- {name}: begin -->\n", f"<!-- {name}: end -->\n"
+    before, rest = page.split(begin)
+    _, after = rest.split(end)
+    return before + begin + "".join(line + "\n" for line in lines) + end + after
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,103 @@
+"""`specplan acceptance`: one JSON object, or a table; one sentence for bad input."""
+
+import json
+import sys
+
+import pytest
+
+from simcore import cli
+from tests.acceptance.recordings import text_of_two_kinds
+
+
+@pytest.fixture
+def specplan(monkeypatch, capsys):
+    """Run the command line in this process: (exit code, stdout, stderr)."""
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["specplan", "acceptance", *map(str, arguments)])
+        with pytest.raises(SystemExit) as stopped:
+            cli.main()
+        captured = capsys.readouterr()
+        return stopped.value.code or 0, captured.out, captured.err
+
+    return run
+
+
+@pytest.fixture
+def recording(tmp_path):
+    """A file of recorded lists, by seed."""
+
+    def write(seed, **options):
+        path = tmp_path / f"{seed}.jsonl"
+        lists = text_of_two_kinds(30, 80, seed, **options).accepted
+        path.write_text(
+            "\n".join(json.dumps({"accepted": each.tolist()}) for each in lists), encoding="utf-8"
+        )
+        return path
+
+    return write
+
+
+def test_show_prints_one_json_object_by_draft_length(specplan, recording):
+    code, out, _ = specplan("show", recording(1), "--gammas", "1,3", "--json")
+    found = json.loads(out)
+    assert code == 0
+    assert list(found) == ["gammas", "num_requests"]
+    assert list(found["gammas"]) == ["1", "3"]
+    assert found["num_requests"] == 30
+    three = found["gammas"]["3"]
+    assert len(three["survival"]) == len(three["conditional"]) == 3
+    assert {
+        "mean_emitted_tokens",
+        "survival_counted",
+        "iid_mean_emitted_tokens",
+        "lag1_correlation",
+        "request_sd",
+    } <= set(three)
+
+
+def test_show_says_in_a_sentence_what_one_rate_gets_wrong(specplan, recording):
+    code, out, _ = specplan("show", recording(1, spread=0.8), "--gammas", "5")
+    assert code == 0
+    assert "γ = 5: one α =" in out
+    assert "of the spread between requests" in out
+
+
+def test_fit_prints_parameters_and_the_errors_of_every_model(specplan, recording):
+    options = ("--gamma", "3", "--resamples", "2", "--gammas", "1,3")
+    code, out, _ = specplan("fit", recording(1), "--test", recording(2), *options, "--json")
+    found = json.loads(out)
+    assert code == 0
+    assert len(found["heterogeneous"]["parameters"]) <= 12
+    assert set(found["errors"]["3"]) == {"iid", "positional", "heterogeneous", "trace"}
+    assert set(found["errors"]["3"]["iid"]["request_sd"]) >= {"absolute", "relative"}
+    code, out, _ = specplan("fit", recording(1), *options)
+    assert code == 0
+    assert "depth_decay" in out
+
+
+def test_drift_names_the_positions_and_the_draft_length(specplan, recording):
+    first, second = recording(1), recording(2, easy=0.5)
+    code, out, _ = specplan("drift", first, second, "--gammas", "3")
+    assert code == 0
+    assert "draft 3" in out
+    assert "is best for" in out
+    code, out, _ = specplan("drift", first, second, "--gammas", "3", "--json")
+    assert list(json.loads(out)["gammas"]) == ["3"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--gammas", "1,x"), "draft lengths with commas"),
+        (("--gammas", "0"), "expected 1 to"),
+        (("--column", "no"), "no column"),
+        (("--start", "5000"), "past position"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_exit_code_two(specplan, recording, arguments, message):
+    code, out, err = specplan("show", recording(1), *arguments)
+    assert (code, out) == (2, "")
+    assert err.startswith("specplan: ")
+    assert err.count("\n") == 1
+    assert message in err
