@@ -1,9 +1,13 @@
 """What a scenario takes from its profile: identity check, records, acceptance model."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from simcore.acceptance.model import (
     AcceptanceModel,
+    heterogeneous_model,
+    iid_model,
     positional_from_traces,
     positional_model,
     stacked,
@@ -170,6 +174,10 @@ def _scheme_model(
 ) -> AcceptanceModel:
     """The model of one proposer with one topology."""
     records = matching_records(stored, scenario, scheme.proposer)
+    if scenario.speculation.acceptance in ("iid", "heterogeneous"):
+        model = _fitted_model(stored, scenario, scheme, records)
+        # Recorded lengths are those of the recorded requests all the same.
+        return replace(model, traces=load_traces(stored, records) if traces is None else traces)
     gammas = measured_gammas(records)
     if scheme.depth > 0 and scheme.depth not in gammas:
         raise ScenarioError(
@@ -201,3 +209,30 @@ def _scheme_model(
         {r.domain: np.array(conditional_acceptance(r, used)) for r in records},
         {r.domain: match_probability(r, used) for r in records},
     )
+
+
+def _fitted_model(
+    stored: StoredProfile,
+    scenario: Scenario,
+    scheme: DraftScheme,
+    records: tuple[AcceptanceRecord, ...],
+) -> AcceptanceModel:
+    """`iid` or `heterogeneous`, at draft lengths that need not have been measured."""
+    from simcore.fitted_acceptance import (  # noqa: PLC0415 - scipy stays out of runs without a fit
+        fitted_parameters,
+        gamma_of_fit,
+        iid_rate,
+    )
+
+    wanted = scenario.speculation.acceptance
+    if scheme.tree is not None:
+        raise ScenarioError(
+            f"acceptance {wanted!r} knows chains only; use 'trace' or 'auto' for a draft tree"
+        )
+    fit_gamma = {record.domain: gamma_of_fit(record, scheme.depth) for record in records}
+    lowest = min(fit_gamma.values())
+    if wanted == "iid":
+        rates = {r.domain: iid_rate(stored, r, fit_gamma[r.domain]) for r in records}
+        return iid_model(rates, max(scheme.depth, 1), lowest)
+    fitted = {r.domain: fitted_parameters(stored, r, fit_gamma[r.domain]) for r in records}
+    return heterogeneous_model(fitted, scheme.depth, lowest)

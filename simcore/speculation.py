@@ -241,9 +241,10 @@ class Speculation(Frozen):
     plain_fraction: float = Field(
         0.0, ge=0.0, le=1.0, description="share of requests whose adapter or grammar rules it out"
     )
-    acceptance: Literal["auto", "trace", "positional"] = Field(
+    acceptance: Literal["auto", "trace", "positional", "heterogeneous", "iid"] = Field(
         "auto",
-        description="replay of recorded requests, or survival by position; auto: the best held",
+        description="replay of recorded requests, survival by position, or a fitted model; auto: "
+        "the best held of the first two",
     )
 
     @model_validator(mode="after")

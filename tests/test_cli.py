@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pandas as pd
 import pytest
 import yaml
 
@@ -108,8 +109,25 @@ def test_simulate_prints_a_summary_and_its_origin(specplan, scenario_file, tmp_p
     assert {path.name for path in (tmp_path / "o").iterdir()} == {
         "requests.csv",
         "steps.csv",
+        "policy_changes.csv",
         "scenario.yaml",
     }
+
+
+def test_single_cycles_are_written_where_asked_and_sum_to_the_requests(
+    specplan, scenario_file, tmp_path
+):
+    folder = tmp_path / "o"
+    code, _, _ = specplan("simulate", scenario_file(), "--cycles", "--output", str(folder))
+    assert code == 0
+    cycles, requests = (pd.read_csv(folder / f"{name}.csv") for name in ("cycles", "requests"))
+    counted = cycles.groupby("request").size()
+    assert (requests["num_cycles"] == counted.reindex(requests["request"]).fillna(0)).all()
+    histogram = requests.filter(like="cycles_accepting_")
+    assert (histogram.sum(axis=1) == requests["num_cycles"]).all()
+    code, _, error = specplan("simulate", scenario_file(), "--cycles")
+    assert code == 2
+    assert "--output" in error
 
 
 def test_simulate_over_seeds_prints_every_metric_with_its_interval(

@@ -2,7 +2,11 @@
 
 from pathlib import Path
 
+import numpy as np
+import pytest
+
 from simcore import compiled
+from simcore.acceptance.counter_random import uniform
 
 ROOT = Path(compiled.__file__).parent
 
@@ -14,3 +18,8 @@ def test_every_compiled_function_lies_in_a_folder_that_names_the_cache():
         if "from simcore.compiled import" in path.read_text(encoding="utf-8")
     }
     assert users == set(compiled.COMPILED_PARTS)
+
+
+def test_python_cannot_call_what_is_compiled_into_its_callers_only():
+    with pytest.raises(TypeError, match="compiled_entry"):
+        uniform(np.uint64(1), np.uint64(1), 0, 0)

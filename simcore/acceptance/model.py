@@ -5,7 +5,7 @@ measured at cycle starts for exactly this γ. The result always names which one 
 """
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,9 @@ from simcore.acceptance.tree import DraftTree, accepted_depth
 from simcore.by_pointer import by_pointer
 from simcore.compiled import compiled, compiled_apart
 from simcore.errors import ScenarioError
+
+if TYPE_CHECKING:
+    from simcore.acceptance.heterogeneous import Parameters
 
 
 @by_pointer
@@ -54,6 +57,8 @@ class AcceptanceModel:
     max_gamma: int
     tables: CycleTables
     traces: TraceSet | None
+    fitted: "dict[str, Parameters] | None" = None  # of `heterogeneous`, by domain
+    fitted_gamma: int | None = None  # what a fitted model saw
 
 
 def trace_model(traces: TraceSet) -> AcceptanceModel:
@@ -150,6 +155,40 @@ def _stack(parts: list[NDArray[Any]]) -> NDArray[Any]:
         np.pad(part, [(0, 0)] * (part.ndim - 1) + [(0, longest - part.shape[-1])]) for part in parts
     ]
     return np.concatenate(padded)
+
+
+def iid_model(rates: dict[str, float], gamma: int, fitted_gamma: int) -> AcceptanceModel:
+    """One α a domain for every draft, at every depth: what everybody assumes."""
+    conditional = {name: np.full(gamma, rate) for name, rate in rates.items()}
+    model = positional_model(conditional, dict.fromkeys(rates, 1.0))
+    return replace(model, name="iid", fitted_gamma=fitted_gamma)
+
+
+def heterogeneous_model(
+    fitted: "dict[str, Parameters]", gamma: int, fitted_gamma: int
+) -> AcceptanceModel:
+    """The latent chain of each domain; `realised` turns it into recordings of a run's requests."""
+    return AcceptanceModel(
+        "heterogeneous",
+        tuple(fitted),
+        gamma,
+        trace_free_tables(),
+        None,
+        fitted=fitted,
+        fitted_gamma=fitted_gamma,
+    )
+
+
+def realised(
+    model: AcceptanceModel, domain: NDArray[np.int64], output_tokens: NDArray[np.int64], seed: int
+) -> AcceptanceModel:
+    """`heterogeneous` for these very requests: request i follows recording i."""
+    from simcore.acceptance.synthetic import synthetic_traces  # noqa: PLC0415 - scipy stays out of runs that fit nothing
+
+    assert model.fitted is not None
+    traces = synthetic_traces(model.fitted, domain, output_tokens, max(model.max_gamma, 1), seed)
+    drawn = trace_model(traces)
+    return replace(model, tables=drawn.tables)
 
 
 def positional_model(

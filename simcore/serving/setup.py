@@ -1,11 +1,11 @@
 """From a scenario and its profile to a service that has not begun."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from simcore.acceptance.model import AcceptanceModel
+from simcore.acceptance.model import AcceptanceModel, realised
 from simcore.acceptance.trace import TraceSet, walk
 from simcore.cost.price import law_tables
 from simcore.cost.regime import check_regimes
@@ -103,6 +103,9 @@ def new_state(
     batch = sample_requests(
         scenario.workload, model.domain_names, model.traces, scenario.seed, pools=variation.pools
     )
+    if model.fitted is not None:
+        model = realised(model, batch.domain, batch.output_tokens, scenario.seed)
+        batch = replace(batch, trace=np.arange(len(batch.trace)))
     prefixes = _prefixes(scenario, batch, budget)
     policy = policy_tables(scenario.speculation, *_expectations(scenario, model))
     modes = draft_modes(scenario.speculation)
@@ -332,17 +335,30 @@ def _expectations(
     if scenario.speculation.policy.kind not in ("goodput", "adaptive_verification"):
         return tokens, drafts
     for gamma in range(1, longest + 1):
-        if model.traces is not None:
-            cycles = walk(model.traces, gamma)
-            if len(cycles.accepted):
-                tokens[gamma] += cycles.accepted.mean()
-                drafts[gamma] = cycles.proposed.mean()
-        elif gamma == model.max_gamma:
-            match = model.tables.match_probability[0]
-            survival = np.cumprod(model.tables.conditional[0], axis=1).sum(axis=1) * match
-            tokens[gamma] += survival.mean()
-            drafts[gamma] = gamma * match.mean()
+        tokens[gamma], drafts[gamma] = _expected(model, gamma)
     return tokens, drafts
+
+
+def _expected(model: AcceptanceModel, gamma: int) -> tuple[float, float]:
+    """E[Y] and proposed drafts of a cycle at γ; plain where the model does not hold there."""
+    if model.fitted is not None:
+        from simcore.acceptance.heterogeneous import (  # noqa: PLC0415 - keeps scipy out of others
+            Heterogeneous,
+        )
+
+        fits = model.fitted.values()
+        accepted = [Heterogeneous(each, gamma).survival(gamma).sum() for each in fits]
+        return 1.0 + float(np.mean(accepted)), float(gamma)
+    if model.traces is not None and model.name != "iid":
+        cycles = walk(model.traces, gamma)
+        if not len(cycles.accepted):
+            return 1.0, 0.0
+        return 1.0 + float(cycles.accepted.mean()), float(cycles.proposed.mean())
+    if gamma > model.max_gamma or (model.name != "iid" and gamma != model.max_gamma):
+        return 1.0, 0.0
+    match = model.tables.match_probability[0]
+    survival = np.cumprod(model.tables.conditional[0, :, :gamma], axis=1).sum(axis=1) * match
+    return 1.0 + float(survival.mean()), gamma * float(match.mean())
 
 
 def _request_records(

@@ -110,6 +110,7 @@ class SimulationResult:
         """What reproduces this run: versions, profile, seed, model, contract."""
         return origin(self.scenario, self.stored) | {
             "acceptance_model": self.model.name,
+            "acceptance_fitted_at": self.model.fitted_gamma,
             "mismatches": list(self.mismatches),
         }
 

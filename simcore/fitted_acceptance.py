@@ -1,0 +1,118 @@
+"""Acceptance models that a profile's records are fitted with: `iid` and `heterogeneous`.
+
+They carry over to draft lengths that were not measured, `heterogeneous` with the selection effect
+and the spread between requests (docs/acceptance.md), `iid` as the assumption that everybody makes.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simcore.acceptance.evidence import Evidence, evidence_from_counters, evidence_from_cycles
+from simcore.acceptance.evidence import evidence_from_histograms as from_histograms
+from simcore.acceptance.heterogeneous import Parameters
+from simcore.acceptance.heterogeneous_fit import fit_heterogeneous
+from simcore.acceptance.lists import AcceptanceLists, CycleSample
+from simcore.acceptance.prediction import fit_iid
+from simcore.acceptance.survival import survival_from_conditional
+from simcore.acceptance.trace import trace_set_from_rows
+from simcore.errors import ScenarioError
+from simcore.profile.conversions import conditional_acceptance, convertible_gammas
+from simcore.profile.schema import AcceptanceRecord
+from simcore.profile.store import StoredProfile
+
+FURTHEST = 3  # times the γ of the fit; the fit is checked from 3 to 7 (docs/acceptance.md)
+TYPICAL_GAMMA = 3  # to fit at where nothing is drafted
+FIRST_START = 1  # prefill emits position 0
+
+_fits: dict[tuple[str, int, int], Parameters] = {}
+
+
+def gamma_of_fit(record: AcceptanceRecord, depth: int) -> int:
+    """The recorded draft length that a model for drafts of `depth` is fitted at.
+
+    Raises ScenarioError where it lies too far away.
+    """
+    known = convertible_gammas(record)
+    if record.kind == "trace":
+        chosen = min(depth or TYPICAL_GAMMA, record.max_num_speculative_tokens)
+    else:
+        chosen = depth if depth in known else max(known)
+    if depth > FURTHEST * chosen:
+        raise ScenarioError(
+            f"num_speculative_tokens {depth}: acceptance on {record.domain!r} was measured up to "
+            f"{chosen}, and a fitted model is not trusted beyond {FURTHEST * chosen}"
+        )
+    return chosen
+
+
+def fitted_parameters(stored: StoredProfile, record: AcceptanceRecord, gamma: int) -> Parameters:
+    """`heterogeneous`, fitted to one record at one γ; fitted once in a process.
+
+    Raises ScenarioError where the record holds too little.
+    """
+    key = (stored.content_hash, record.key, gamma)
+    if key not in _fits:
+        _fits[key] = fit_heterogeneous(evidence_of(stored, record, gamma)).parameters
+    return _fits[key]
+
+
+def iid_rate(stored: StoredProfile, record: AcceptanceRecord, gamma: int) -> float:
+    """α = accepted / tested at the cycle starts of one γ."""
+    if record.kind == "trace":
+        return float(fit_iid(_walked(stored, record, gamma)).conditional[0])
+    reached = survival_from_conditional(conditional_acceptance(record, gamma))
+    tested = 1.0 + float(reached[:-1].sum())
+    return float(reached.sum()) / tested
+
+
+def evidence_of(stored: StoredProfile, record: AcceptanceRecord, gamma: int) -> Evidence:
+    """What a record says of acceptance at one γ, request by request where it knows them."""
+    if record.kind == "trace":
+        return evidence_from_cycles(_walked(stored, record, gamma))
+    if record.kind == "request_counters":
+        histograms = _histograms(stored, record, gamma)
+        if histograms is not None:
+            return from_histograms(histograms)
+    cycles = _num_cycles(record, gamma)
+    reached = survival_from_conditional(conditional_acceptance(record, gamma))
+    return evidence_from_counters(cycles, np.rint(cycles * np.asarray(reached)).astype(np.int64))
+
+
+def _walked(stored: StoredProfile, record: AcceptanceRecord, gamma: int) -> CycleSample:
+    longest = record.max_num_speculative_tokens
+    traces = trace_set_from_rows(stored.traces, {record.key: record.domain}, longest)
+    accepted = np.split(traces.accepted.astype(np.int64), traces.offset[1:])
+    proposed = np.split(traces.proposed.astype(np.int64), traces.offset[1:])
+    lists = AcceptanceLists(
+        tuple(accepted), "position", traces.output_tokens, proposed=tuple(proposed)
+    )
+    return lists.cycles(gamma, start=FIRST_START)
+
+
+def _histograms(
+    stored: StoredProfile, record: AcceptanceRecord, gamma: int
+) -> NDArray[np.int64] | None:
+    """[num_requests, γ + 1] cycles by accepted drafts; None where a request has no histogram.
+
+    Cycles that drafted nothing accepted nothing.
+    """
+    table = stored.requests
+    frame = table.to_pandas()
+    own = frame[(frame["record"] == record.key) & (frame["num_speculative_tokens"] == gamma)]
+    counts = [np.asarray(each) for each in own["accepted_lengths"] if each is not None]
+    if len(counts) != len(own) or any(len(each) != gamma + 1 for each in counts) or not counts:
+        return None
+    return np.stack(counts)
+
+
+def _num_cycles(record: AcceptanceRecord, gamma: int) -> int:
+    found = record.counts[gamma].num_cycles if record.counts else record.num_cycles.get(gamma)
+    if found is None and record.counts:
+        found = record.counts[gamma].num_drafts
+    if not found:
+        raise ScenarioError(
+            f"acceptance 'heterogeneous': the record of {record.domain!r} states rates and no "
+            "number of cycles, so nothing says how sure they are; use 'positional', or measure "
+            "counts"
+        )
+    return int(found)
