@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from simcore.acceptance.model import (
     AcceptanceModel,
@@ -14,9 +15,10 @@ from simcore.acceptance.model import (
     trace_model,
     tree_model,
 )
+from simcore.acceptance.topology.dynamic_tree import DynamicShape, depths_from_orders
 from simcore.acceptance.trace import TraceSet, trace_set_from_rows
-from simcore.acceptance.tree import DraftTree
-from simcore.errors import ScenarioError
+from simcore.acceptance.tree import DraftTree, accepted_depth
+from simcore.errors import ScenarioError, TreeError
 from simcore.profile.conversions import (
     conditional_acceptance,
     convertible_gammas,
@@ -27,6 +29,7 @@ from simcore.profile.schema import AcceptanceRecord, Contract, Sampling
 from simcore.profile.store import StoredProfile
 from simcore.scenario import Scenario
 from simcore.speculation import DraftScheme
+from simcore.tree_recording import TreeRecording
 
 
 def matching_records(
@@ -157,7 +160,7 @@ def acceptance_model(
     if gamma == 0:
         return _scheme_model(stored, scenario, DraftScheme(proposer, 0), traces)
     first, *others = scenario.speculation.schemes()
-    own = _scheme_model(stored, scenario, DraftScheme(proposer, gamma, first.tree), traces)
+    own = _scheme_model(stored, scenario, first._replace(proposer=proposer, depth=gamma), traces)
     return stacked(
         [
             own,
@@ -187,7 +190,7 @@ def _scheme_model(
         )
     traces = load_traces(stored, records) if traces is None else traces
     wanted = scenario.speculation.acceptance
-    if scheme.tree is not None and wanted == "positional":
+    if scheme.is_tree and wanted == "positional":
         raise ScenarioError("a draft tree is replayed by ranks; use acceptance 'trace' or 'auto'")
     if wanted == "trace" and traces is None:
         raise ScenarioError(
@@ -195,11 +198,11 @@ def _scheme_model(
             f"{scheme.proposer!r}, no traces; use 'positional' or 'auto'"
         )
     if traces is not None:
-        if scheme.tree is not None:
-            return tree_model(traces, DraftTree(scheme.tree))
+        if scheme.is_tree:
+            return tree_model(traces, _accepted_on_tree(stored, scheme, records, traces))
         replayed = wanted in ("auto", "trace") or scheme.depth == 0
         return trace_model(traces) if replayed else positional_from_traces(traces, scheme.depth)
-    if scheme.tree is not None:
+    if scheme.is_tree:
         raise ScenarioError(
             f"a draft tree needs the ranks of recorded tokens; profile {stored.profile.name!r} "
             f"holds survival figures for {scheme.proposer!r}"
@@ -209,6 +212,35 @@ def _scheme_model(
         {r.domain: np.array(conditional_acceptance(r, used)) for r in records},
         {r.domain: match_probability(r, used) for r in records},
     )
+
+
+def _accepted_on_tree(
+    stored: StoredProfile,
+    scheme: DraftScheme,
+    records: tuple[AcceptanceRecord, ...],
+    traces: TraceSet,
+) -> NDArray[np.int8]:
+    """[num_rows] drafts that the scheme's tree accepts of each recorded cycle start.
+
+    Raises TreeError, with the reason, where the recording does not decide it.
+    """
+    recording = TreeRecording(stored, scheme.proposer, records, traces)
+    recording.check_depth(scheme.depth)
+    if scheme.dynamic is not None:
+        shape = DynamicShape(scheme.dynamic.topk, scheme.depth, scheme.dynamic.num_draft_tokens)
+        order = recording.dynamic_order(shape.topk, shape.depth)
+        if order is None:
+            raise TreeError(
+                f"a dynamic tree of topk {shape.topk} and depth {shape.depth} is decided by the "
+                "order of all proposed nodes (column 'dynamic_order'), which profile "
+                f"{stored.profile.name!r} does not hold for that shape; use a static tree, or "
+                "`specplan tree dynamic` for bounds"
+            )
+        return depths_from_orders(order[:, : shape.depth], shape.num_nodes).astype(np.int8)
+    assert scheme.tree is not None
+    tree = DraftTree(scheme.tree)
+    children = recording.children(scheme.rule, tree.width)
+    return accepted_depth(tree.children(), children[:, : tree.depth])
 
 
 def _fitted_model(
@@ -225,7 +257,7 @@ def _fitted_model(
     )
 
     wanted = scenario.speculation.acceptance
-    if scheme.tree is not None:
+    if scheme.is_tree:
         raise ScenarioError(
             f"acceptance {wanted!r} knows chains only; use 'trace' or 'auto' for a draft tree"
         )

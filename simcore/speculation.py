@@ -7,6 +7,7 @@ from typing import Annotated, Literal, NamedTuple, Self
 
 from pydantic import Field, model_validator
 
+from simcore.acceptance.topology.sibling_rules import SiblingRule
 from simcore.acceptance.tree import DraftTree
 from simcore.profile.schema import Frozen
 
@@ -204,12 +205,30 @@ Policy = Annotated[
 ]
 
 
+class DynamicTree(Frozen):
+    """A tree of EAGLE-2's kind: its shape follows the draft's confidences, cycle by cycle.
+
+    The draft expands its `topk` best nodes at every level, and the best `num_draft_tokens` of all
+    that it scored are verified. SGLang counts the root too: its num_draft_tokens is one more.
+    """
+
+    topk: int = Field(ge=1, le=64)
+    num_draft_tokens: int = Field(ge=1, le=4096)
+
+
 class DraftScheme(NamedTuple):
     """One proposer with one topology: a row of the acceptance and cost tables."""
 
     proposer: str
     depth: int
     tree: tuple[int, ...] | None = None
+    dynamic: DynamicTree | None = None
+    rule: SiblingRule = SiblingRule.TOP_K
+
+    @property
+    def is_tree(self) -> bool:
+        """Whether candidates branch."""
+        return self.tree is not None or self.dynamic is not None
 
 
 class DraftMode(NamedTuple):
@@ -231,6 +250,12 @@ class Speculation(Frozen):
     tree: tuple[int, ...] | None = Field(
         None,
         description="parent of each candidate, -1 the root; its depth is num_speculative_tokens",
+    )
+    tree_rule: SiblingRule = Field(
+        SiblingRule.TOP_K, description="how the children of a node are drawn and verified"
+    )
+    dynamic_tree: DynamicTree | None = Field(
+        None, description="EAGLE-2's tree, num_speculative_tokens deep; null: a chain or `tree`"
     )
     num_proposed_tokens: int | None = Field(
         None,
@@ -254,7 +279,11 @@ class Speculation(Frozen):
                 f"num_speculative_tokens is {self.num_speculative_tokens} but no proposer is named"
             )
         if self.tree is not None:
-            self._check_tree(DraftTree(self.tree))
+            self._check_depth(DraftTree(self.tree))
+        if self.dynamic_tree is not None:
+            self._check_dynamic(self.dynamic_tree)
+        if self.tree is not None or self.dynamic_tree is not None:
+            self._check_tree_policy()
         self._check_proposed()
         asked = max(self.draft_lengths())
         if asked > self.num_speculative_tokens:
@@ -264,13 +293,30 @@ class Speculation(Frozen):
             )
         return self
 
-    def _check_tree(self, tree: DraftTree) -> None:
+    def _check_dynamic(self, tree: DynamicTree) -> None:
+        depth = self.num_speculative_tokens
+        if self.tree is not None or self.num_proposed_tokens is not None or depth == 0:
+            raise ValueError(
+                "dynamic_tree stands alone: give num_speculative_tokens (its depth), and neither "
+                "tree nor num_proposed_tokens"
+            )
+        proposed = tree.topk + (depth - 1) * tree.topk**2
+        if tree.num_draft_tokens > proposed:
+            raise ValueError(
+                f"dynamic_tree verifies {tree.num_draft_tokens} of {proposed} proposed candidates; "
+                "lower num_draft_tokens or raise topk or num_speculative_tokens"
+            )
+
+    def _check_depth(self, tree: DraftTree) -> None:
         if tree.depth != self.num_speculative_tokens:
             raise ValueError(
                 f"the tree is {tree.depth} deep, num_speculative_tokens is "
                 f"{self.num_speculative_tokens}; set it to {tree.depth}"
             )
-        lengths = set(self.policy.draft_lengths(tree.depth)) - {0, tree.depth}
+
+    def _check_tree_policy(self) -> None:
+        depth = self.num_speculative_tokens
+        lengths = set(self.policy.draft_lengths(depth)) - {0, depth}
         if lengths or isinstance(self.policy, AdaptiveVerification):
             raise ValueError(
                 f"policy {self.policy.kind!r} shortens drafts, which a static tree cannot; use "
@@ -298,7 +344,16 @@ class Speculation(Frozen):
     @property
     def num_draft_tokens(self) -> int:
         """m: candidates that the target scores in a cycle at full draft length."""
+        if self.dynamic_tree is not None:
+            return self.dynamic_tree.num_draft_tokens
         return len(self.tree) if self.tree is not None else self.num_speculative_tokens
+
+    @property
+    def topk(self) -> int:
+        """Candidates at the first level; a chain's is 1."""
+        if self.dynamic_tree is not None:
+            return self.dynamic_tree.topk
+        return self.tree.count(-1) if self.tree is not None else 1
 
     def draft_lengths(self) -> tuple[int, ...]:
         """Every draft length of the proposer that the policy may choose, ascending."""
@@ -326,11 +381,15 @@ class Speculation(Frozen):
         self,
     ) -> tuple[tuple[DraftScheme, ...], tuple[DraftMode, ...], tuple[tuple[float, int], ...]]:
         longest, own = self.num_speculative_tokens, self.proposer or ""
-        schemes = [DraftScheme(own, longest, self.tree)]
+        dynamic = self.dynamic_tree
+        schemes = [DraftScheme(own, longest, self.tree, dynamic, self.tree_rule)]
         modes = [DraftMode(depth, depth, depth) for depth in range(longest + 1)]
         if self.tree is not None:
             proposed = self.num_proposed_tokens or len(self.tree)
             modes[longest] = DraftMode(longest, len(self.tree), proposed)
+        if dynamic is not None:
+            proposed = dynamic.topk + (longest - 1) * dynamic.topk**2
+            modes[longest] = DraftMode(longest, dynamic.num_draft_tokens, proposed)
         rungs: list[tuple[float, int]] = []
         if isinstance(self.policy, MemoryPressure) and longest > 0:
             for rung in self.policy.rungs(longest):
@@ -350,4 +409,5 @@ class Speculation(Frozen):
             return DraftScheme(rung.proposer, rung.num_speculative_tokens or 0)
         assert self.tree is not None
         narrow = self.tree[: rung.num_draft_tokens]
-        return DraftScheme(self.proposer or "", DraftTree(narrow).depth, narrow)
+        depth = DraftTree(narrow).depth
+        return DraftScheme(self.proposer or "", depth, narrow, None, self.tree_rule)

@@ -18,7 +18,6 @@ from simcore.acceptance.counter_random import (
 )
 from simcore.acceptance.survival import conditional_from_survival, survival_from_cycles
 from simcore.acceptance.trace import TraceSet, walk
-from simcore.acceptance.tree import DraftTree, accepted_depth
 from simcore.by_pointer import by_pointer
 from simcore.compiled import compiled, compiled_apart
 from simcore.errors import ScenarioError
@@ -84,24 +83,16 @@ def trace_model(traces: TraceSet) -> AcceptanceModel:
     return AcceptanceModel("trace", traces.domain_names, traces.max_gamma, tables, traces)
 
 
-def tree_model(traces: TraceSet, tree: DraftTree) -> AcceptanceModel:
-    """Replay of recorded requests on a static tree, by the ranks of their tokens.
-
-    Raises ScenarioError where the tree is deeper than the recording or ranks were not recorded.
-    """
-    if tree.depth > traces.max_gamma or traces.rank is None:
-        raise ScenarioError(
-            f"a tree of depth {tree.depth}: the recording holds ranks to depth "
-            f"{0 if traces.rank is None else traces.max_gamma}; use a shallower tree"
-        )
+def tree_model(traces: TraceSet, accepted: NDArray[np.int8]) -> AcceptanceModel:
+    """Replay of recorded requests on a tree that accepts so many drafts at each row [num_rows]."""
     chain = trace_model(traces)
-    depth = accepted_depth(tree.children(), traces.rank[:, : tree.depth])
-    depth[traces.proposed == 0] = 0  # a proposer that found nothing proposes no tree
+    found = traces.proposed > 0  # a proposer that found nothing proposes no tree
+    accepted = np.where(found, accepted, 0).astype(np.int8)
     ratio = traces.ratio
     if ratio.shape[1] > 0:
-        ratio = (np.arange(traces.max_gamma) < depth[:, None]).astype(np.float64)
-    whole = np.where(traces.proposed == 0, 0, traces.max_gamma).astype(np.int8)
-    tables = chain.tables._replace(accepted=depth[None], proposed=whole[None], ratio=ratio[None])
+        ratio = (np.arange(traces.max_gamma) < accepted[:, None]).astype(np.float64)
+    whole = np.where(found, traces.max_gamma, 0).astype(np.int8)
+    tables = chain.tables._replace(accepted=accepted[None], proposed=whole[None], ratio=ratio[None])
     return replace(chain, tables=tables)
 
 

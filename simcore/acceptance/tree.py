@@ -50,6 +50,11 @@ class DraftTree:
         """Serial draft passes, and the most drafts that one cycle can accept."""
         return max(self.depths)
 
+    @property
+    def width(self) -> int:
+        """Most children of a node."""
+        return max(self.parents.count(parent) for parent in set(self.parents))
+
     def children(self) -> NDArray[np.int64]:
         """[m + 1, widest] child of each node by rank, −1 where there is none; row 0 is the root.
 

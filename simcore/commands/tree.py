@@ -10,7 +10,7 @@ from simcore.acceptance.topology.sibling_rules import SiblingRule
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-    from simcore.planner.tree_recording import TreeRecording
+    from simcore.tree_recording import TreeRecording
 
 commands = typer.Typer(no_args_is_help=True, help="Draft trees on recorded requests.")
 

@@ -75,7 +75,7 @@ def caveats(
             "requests."
         )
     speculation = scenario.speculation
-    if speculation.policy.kind != "fixed" or speculation.tree is not None:
+    if speculation.policy.kind != "fixed" or speculation.schemes()[0].is_tree:
         found.append(
             "The scenario's own policy or tree is left out: a plan compares fixed draft lengths; "
             "simulate the scenario to see it."

@@ -68,6 +68,8 @@ def at_fixed_length(base: Scenario, seed: int, proposer: str | None, gamma: int)
             "speculation.num_speculative_tokens": gamma,
             "speculation.policy": {"kind": "fixed"},
             "speculation.tree": None,
+            "speculation.dynamic_tree": None,
+            "speculation.num_proposed_tokens": None,
         }
     )
 

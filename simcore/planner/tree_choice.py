@@ -13,10 +13,10 @@ from simcore.acceptance.topology.sibling_rules import SiblingRule
 from simcore.acceptance.tree import DraftTree
 from simcore.cost.price import LawTables, decode_step, law_tables
 from simcore.errors import ScenarioError, TreeError
-from simcore.planner.tree_recording import TreeRecording
 from simcore.planner.tree_search import Chooser, TreeSearch
 from simcore.planner.tree_view import Measured, TreeView, emitted_tokens, view_tree
 from simcore.profile.schema import Frozen
+from simcore.tree_recording import TreeRecording
 
 MAX_BEST_NODES = 512
 DEFAULT_WIDTH = 32  # most children of a node, as in Sequoia's shipped vector

@@ -12,9 +12,9 @@ from simcore.acceptance.topology.dynamic_tree import (
 from simcore.acceptance.topology.replay import cycle_count_bounds
 from simcore.acceptance.topology.sibling_rules import SiblingRule
 from simcore.errors import ScenarioError
-from simcore.planner.tree_recording import TreeRecording
 from simcore.planner.tree_search import TreeSearch
 from simcore.profile.schema import Frozen
+from simcore.tree_recording import TreeRecording
 
 
 class DynamicView(Frozen):

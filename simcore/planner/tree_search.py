@@ -21,7 +21,7 @@ from simcore.acceptance.topology.replay import (
 from simcore.acceptance.topology.sequoia import best_trees
 from simcore.acceptance.tree import DraftTree, chain
 from simcore.errors import ScenarioError
-from simcore.planner.tree_recording import TreeRecording
+from simcore.tree_recording import TreeRecording
 
 MAX_ROUNDS = 8
 

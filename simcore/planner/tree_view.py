@@ -21,9 +21,9 @@ from simcore.acceptance.topology.sibling_rules import SiblingRule
 from simcore.acceptance.tree import DraftTree
 from simcore.metrics.estimate import CONFIDENCE
 from simcore.planner.speedup import NUM_BOOTSTRAP
-from simcore.planner.tree_recording import TreeRecording
 from simcore.planner.tree_search import TreeSearch
 from simcore.profile.schema import Frozen
+from simcore.tree_recording import TreeRecording
 
 
 class Measured(Frozen):

@@ -302,10 +302,9 @@ def _limits(
 def _headroom_tokens(scenario: Scenario) -> int:
     """SGLang holds twice what a step takes."""
     speculation = scenario.speculation
-    topk = speculation.tree.count(-1) if speculation.tree is not None else 1
     return 2 * sglang_step_slots(
         speculation.num_speculative_tokens,
-        topk,
+        speculation.topk,
         1 + speculation.num_draft_tokens,
         scenario.deployment.block_size,
     )
