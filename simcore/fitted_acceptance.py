@@ -21,7 +21,7 @@ from simcore.profile.schema import AcceptanceRecord
 from simcore.profile.store import StoredProfile
 
 FURTHEST = 3  # times the γ of the fit; the fit is checked from 3 to 7 (docs/acceptance.md)
-TYPICAL_GAMMA = 3  # to fit at where nothing is drafted
+GAMMA_OF_FIT = 3  # where any may be chosen
 FIRST_START = 1  # prefill emits position 0
 
 _fits: dict[tuple[str, int, int], Parameters] = {}
@@ -34,13 +34,14 @@ def gamma_of_fit(record: AcceptanceRecord, depth: int) -> int:
     """
     known = convertible_gammas(record)
     if record.kind == "trace":
-        chosen = min(depth or TYPICAL_GAMMA, record.max_num_speculative_tokens)
+        chosen = min(GAMMA_OF_FIT, max(known))
     else:
         chosen = depth if depth in known else max(known)
-    if depth > FURTHEST * chosen:
+    furthest = max(FURTHEST * chosen, *known)
+    if depth > furthest:
         raise ScenarioError(
-            f"num_speculative_tokens {depth}: acceptance on {record.domain!r} was measured up to "
-            f"{chosen}, and a fitted model is not trusted beyond {FURTHEST * chosen}"
+            f"num_speculative_tokens {depth}: acceptance on {record.domain!r} is fitted at "
+            f"{chosen}, and the model is not trusted beyond {furthest}; measure longer drafts"
         )
     return chosen
 

@@ -10,7 +10,7 @@ from simcore.acceptance.heterogeneous import Heterogeneous, Parameters
 from simcore.acceptance.prediction import Outputs
 from simcore.acceptance.synthetic import synthetic_traces
 from simcore.acceptance.trace import walk
-from simcore.fitted_acceptance import FURTHEST
+from simcore.fitted_acceptance import FURTHEST, GAMMA_OF_FIT
 from tests.factories import make_scenario
 
 EVEN = Parameters(
@@ -83,20 +83,18 @@ def test_a_fitted_model_comes_near_the_replay_that_it_was_fitted_to(scenario, ac
     replayed = summarise(simulate(scenario)).tokens.mean_acceptance_length
     result = simulate(scenario.with_(**{"speculation.acceptance": acceptance}))
     assert result.origin["acceptance_model"] == acceptance
-    assert result.origin["acceptance_fitted_at"] == 4
+    assert result.origin["acceptance_fitted_at"] == 3
     found = summarise(result).tokens.mean_acceptance_length
     assert found == pytest.approx(replayed, rel=0.06)
 
 
 @pytest.mark.parametrize("acceptance", ["iid", "heterogeneous"])
 def test_a_fitted_model_goes_beyond_the_measured_draft_length_but_not_far(scenario, acceptance):
-    longest = 8  # of the recording
-    further = {"speculation.acceptance": acceptance, "deployment.max_num_seqs": 4}
-    beyond = scenario.with_(**further, **{"speculation.num_speculative_tokens": longest + 2})
+    fitted = {"speculation.acceptance": acceptance, "deployment.max_num_seqs": 4}
+    furthest = FURTHEST * GAMMA_OF_FIT  # the recording ends at 8
+    beyond = scenario.with_(**fitted, **{"speculation.num_speculative_tokens": furthest})
     assert summarise(simulate(beyond)).tokens.mean_acceptance_length > 1.0
-    much = scenario.with_(
-        **further, **{"speculation.num_speculative_tokens": FURTHEST * longest + 1}
-    )
+    much = scenario.with_(**fitted, **{"speculation.num_speculative_tokens": furthest + 1})
     with pytest.raises(ScenarioError, match="not trusted beyond"):
         simulate(much)
 
