@@ -7,9 +7,11 @@ from simcore.serving.prefix_cache import find_prefix, hold_prefix
 from simcore.serving.reservation import life_blocks
 from simcore.serving.state import (
     CANCELLED,
+    FAILED,
     GAVE_UP,
     NEVER_FITS,
     NOTHING,
+    OUTGREW_MEMORY,
     PREFILLING,
     QUEUE_FULL,
     REJECTED,
@@ -75,7 +77,10 @@ def admit(state: State, index: int, now_s: float, budget: int) -> None:
         chunk = min(tokens - cached, budget)
         ends_prefill = cached + chunk == tokens
         if not _may_enter(state, index, request, int(cached + chunk), ends_prefill, hits - idle):
-            return
+            if replica.num_running > 0:
+                return
+            _fail_waiting(state, index, request, now_s)
+            continue
         take_first(state, index, request)
         row.state = PREFILLING
         row.prefill_left_tokens = tokens - cached
@@ -95,6 +100,15 @@ def admit(state: State, index: int, now_s: float, budget: int) -> None:
             replica.promised_blocks += life_blocks(state, request)
         seat_tokens = limits.slot_blocks * limits.block_size
         reserve(state, index, request, max(int(cached + chunk), seat_tokens))
+
+
+@compiled_apart
+def _fail_waiting(state: State, index: int, request: int, now_s: float) -> None:
+    """All memory is free and it still does not fit: it went on without drafts, and grew."""
+    take_first(state, index, request)
+    row = state.requests[request]
+    state.replicas[index].outstanding_tokens -= row.prompt_tokens + row.emitted_tokens
+    end_request(state, request, FAILED, OUTGREW_MEMORY, now_s)
 
 
 @compiled

@@ -8,6 +8,7 @@ from simcore.serving.reservation import covered_tokens, lacks_room, life_blocks,
 from simcore.serving.state import (
     DECODING,
     FAILED,
+    NONE,
     NOTHING,
     OUTGREW_MEMORY,
     State,
@@ -106,6 +107,7 @@ def take_out(state: State, index: int, position: int) -> int:
     row.committed_tokens = 0
     row.step_tokens = 0
     row.step_mode = 0
+    row.confidence_row = NONE  # its drafts are dropped, and what their proposer thought of them
     return request
 
 
