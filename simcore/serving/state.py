@@ -102,7 +102,8 @@ REQUEST_DTYPE = np.dtype(
         ("segment_start", "i8"),
         ("segment", "i8"),
         ("can_speculate", "i8"),
-        ("draft_lag_tokens", "i8"),  # emitted without drafts since the last: no draft KV yet
+        # emitted since the own proposer last drafted: it has no KV of them yet
+        ("draft_lag_tokens", "i8"),
         # the step under way
         ("step_tokens", "i8"),
         ("step_mode", "i8"),
@@ -241,6 +242,8 @@ MODE_DTYPE = np.dtype(
         ("verified_tokens", "i8"),  # m: candidates that the target scores
         ("proposed_tokens", "i8"),  # candidates that the proposer makes
         ("scheme", "i8"),  # row of the acceptance and propose-cost tables
+        ("is_own", "i8"),  # drafted by the scenario's own proposer, which then keeps up
+        ("writes_kv", "i8"),  # by a proposer with KV
     ]
 )
 FAULT_DTYPE = np.dtype([("replica", "i8"), ("at_s", "f8"), ("until_s", "f8")])
