@@ -85,7 +85,7 @@ def test_short_of_blocks_the_last_of_the_least_urgent_is_preempted(recorded_prof
             victims += 1
             classes += int(row["level"] > stay["level"].min())
     assert victims > 10
-    assert classes > 5
+    assert classes >= 3
 
 
 def test_equal_priorities_are_first_come_first_served_record_for_record(recorded_profile):
