@@ -126,5 +126,5 @@ def _leaves(value, name=""):
     elif isinstance(value, tuple):
         for place, inner in enumerate(value):
             yield f"{name}.{place}", inner
-    else:
+    elif value is not None:
         yield name, value

@@ -290,27 +290,15 @@ def test_two_proposers_of_different_texts_cannot_share_a_ladder(recorded_profile
         ),
         ({"policy": _ladder({"below": 0.5})}, "and not both"),
         (
-            {
-                "policy": _ladder(
-                    {"below": 0.5, "num_draft_tokens": 2, "num_speculative_tokens": 1}
-                )
-            },
+            {"policy": _ladder({"below": 0.5, "num_draft_tokens": 2, "num_speculative_tokens": 1})},
             "and not both",
         ),
         (
-            {
-                "policy": _ladder(
-                    {"below": 0.5, "num_speculative_tokens": 0, "proposer": "ngram"}
-                )
-            },
+            {"policy": _ladder({"below": 0.5, "num_speculative_tokens": 0, "proposer": "ngram"})},
             "above 0",
         ),
         (
-            {
-                "policy": _ladder(
-                    {"below": 0.5, "num_speculative_tokens": 4, "proposer": "ngram"}
-                )
-            },
+            {"policy": _ladder({"below": 0.5, "num_speculative_tokens": 4, "proposer": "ngram"})},
             "a ladder goes down",
         ),
         ({"tree": TREE, "policy": {"kind": "memory_pressure"}}, "static tree cannot"),

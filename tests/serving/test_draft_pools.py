@@ -1,4 +1,4 @@
-"""Draft KV in a pool of its own: what a cycle reserves there and keeps, and what happens without."""
+"""Draft KV in a pool of its own: what a cycle reserves there, what it keeps, and shortage."""
 
 import numpy as np
 import pytest
@@ -41,7 +41,7 @@ def _run(stored, **changes):
 
 
 def _cycles(stored, **changes):
-    """(lag before, accepted, draft tokens held inside, draft and target tokens kept) of a request."""
+    """(lag before, accepted, draft tokens held inside and after, record) of a request's cycles."""
     scenario = make_scenario(stored, **{**OWN_POOL, "workload.num_requests": 1, **changes})
     state = new_state(scenario, stored).state
     arrive(state)

@@ -31,9 +31,7 @@ def _with_misses_in_no_tree(stored, folder):
     """The same recording; a token that was not the first candidate was none at all."""
     rows = stored.traces.to_pandas()
     rows["rank"] = [[0 if r == 0 else RANK_ABSENT for r in ranks] for ranks in rows["rank"]]
-    return write_profile(
-        stored.profile, folder, cost=stored.cost_samples.to_pandas(), traces=rows
-    )
+    return write_profile(stored.profile, folder, cost=stored.cost_samples.to_pandas(), traces=rows)
 
 
 @pytest.fixture(scope="module")
@@ -188,9 +186,7 @@ def test_poor_drafts_in_little_memory_give_way_to_plain_decoding_and_come_back(p
     last = steps[steps["num_decoding"] > 0][-5:]
     assert (last["gamma"] == 4).all()  # the trickle is drafted in full again
     assert (last["planned_tokens"] == 4 * last["num_decoding"]).all()
-    fixed = simulate(
-        scenario.with_(**{"speculation.policy": {"kind": "fixed"}}), stored=poor
-    )
+    fixed = simulate(scenario.with_(**{"speculation.policy": {"kind": "fixed"}}), stored=poor)
     waste = [summarise(run).num_preemptions for run in (result, fixed)]
     assert waste[0] < waste[1]
 

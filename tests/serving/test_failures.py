@@ -138,9 +138,7 @@ def test_who_waited_comes_behind_those_who_were_lost_and_all_in_order(even_steps
 def test_with_every_replica_down_all_wait_for_the_first_to_come_back(even_steps):
     # Replica 1 fails last and comes back first; then replica 0 works again long after.
     outages = [_outage(0, at_s=0.12, for_s=50.0), _outage(1, at_s=0.32, for_s=2.0)]
-    result = _run(
-        even_steps, outages, **{"workload.num_requests": 6, "deployment.max_num_seqs": 1}
-    )
+    result = _run(even_steps, outages, **{"workload.num_requests": 6, "deployment.max_num_seqs": 1})
     steps = result.step_records
     later = steps[steps["begin_s"] > 0.32]
     assert later["begin_s"][0] == 2.32
@@ -148,9 +146,7 @@ def test_with_every_replica_down_all_wait_for_the_first_to_come_back(even_steps)
     assert (result.requests["state"] == "finished").all()
     # And the other way round: those who wait at the one that failed last do not stay there.
     outages = [_outage(0, at_s=0.12, for_s=1.0), _outage(1, at_s=0.32, for_s=50.0)]
-    result = _run(
-        even_steps, outages, **{"workload.num_requests": 6, "deployment.max_num_seqs": 1}
-    )
+    result = _run(even_steps, outages, **{"workload.num_requests": 6, "deployment.max_num_seqs": 1})
     assert (result.request_records["replica"] == 0).all()
     assert result.request_records["finish_s"].max() < 10.0
 

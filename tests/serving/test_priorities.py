@@ -101,9 +101,7 @@ def test_equal_priorities_are_first_come_first_served_record_for_record(recorded
 def test_priorities_mean_nothing_first_come_first_served(recorded_profile):
     changes = {"deployment.scheduling": "fcfs"}
     with_ones = _run(recorded_profile, **changes)
-    without = _run(
-        recorded_profile, **changes, **{"workload.domains": {"chat": 1.0, "code": 1.0}}
-    )
+    without = _run(recorded_profile, **changes, **{"workload.domains": {"chat": 1.0, "code": 1.0}})
     assert np.array_equal(with_ones.request_records, without.request_records)
 
 
