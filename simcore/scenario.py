@@ -65,6 +65,9 @@ class Failures(Frozen):
     requests: Literal["retry", "fail"] = Field(
         "retry", description="lost requests are sent to another replica, or fail"
     )
+    max_restarts: int = Field(
+        100, ge=1, le=1_000_000, description="of one request; lost once more, it fails"
+    )
 
     @model_validator(mode="after")
     def _check_outages(self) -> Self:

@@ -95,9 +95,10 @@ def _steps_last_as_long_as_their_phases(steps):  # law 3, also of steps that a f
 
 def _all_blocks_return(result):  # law 4, at the end
     replicas = result.replica_records
-    for name in ("num_running", "num_decoding", "num_waiting", "promised_blocks"):
+    for name in ("num_running", "num_decoding", "num_waiting", "outstanding_tokens"):
         assert (replicas[name] == 0).all(), name
-    assert (replicas["outstanding_tokens"] == 0).all()
+    for name in ("promised_blocks", "promised_draft_blocks"):
+        assert (replicas[name] == 0).all(), name
     assert (replicas["free_blocks"] == replicas["total_blocks"]).all()
     assert (replicas["draft_free_blocks"] == replicas["draft_total_blocks"]).all()
     assert (replicas["peak_used_blocks"] <= replicas["total_blocks"]).all()

@@ -79,7 +79,7 @@ def _break_down(state: State, index: int, now_s: float) -> None:
         replica.outstanding_tokens -= row.prompt_tokens + row.emitted_tokens
         if row.is_cancelled:
             end_request(state, request, CANCELLED, GAVE_UP, now_s)
-        elif state.limits.retries_lost:
+        elif row.num_restarts < state.limits.most_restarts:
             row.num_restarts += 1
             _send_elsewhere(state, request, now_s)
         else:

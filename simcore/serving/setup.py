@@ -280,6 +280,7 @@ def _limits(
         mode=gamma,
         initial_mode=_initial_mode(scenario),
         most_verified_tokens=speculation.num_draft_tokens,
+        most_proposed_tokens=max(mode.proposed_tokens for mode in speculation.modes()),
         max_queue=NO_LIMIT if deployment.max_queue is None else deployment.max_queue,
         lookahead_tokens=gamma if rules.reserves_lookahead and kind not in (None, "ngram") else 0,
         headroom_tokens=headroom,
@@ -301,7 +302,7 @@ def _limits(
         draft_block_size=budget.draft_block_size,
         mean_up_s=failures.mean_time_between_s or 0.0,
         mean_down_s=failures.mean_repair_s,
-        retries_lost=failures.requests == "retry",
+        most_restarts=failures.max_restarts if failures.requests == "retry" else 0,
     )
 
 

@@ -122,6 +122,7 @@ REPLICA_DTYPE = np.dtype(
         ("free_blocks", "i8"),
         ("peak_used_blocks", "i8"),
         ("promised_blocks", "i8"),
+        ("promised_draft_blocks", "i8"),
         ("draft_total_blocks", "i8"),
         ("draft_free_blocks", "i8"),
         ("draft_peak_used_blocks", "i8"),
@@ -209,6 +210,7 @@ LIMITS_DTYPE = np.dtype(
         ("mode", "i8"),  # the full draft
         ("initial_mode", "i8"),
         ("most_verified_tokens", "i8"),  # of any mode
+        ("most_proposed_tokens", "i8"),
         # the engine's rules (simcore/engines.py): tokens reserved beyond root and drafts, or beyond
         # the committed ones in place of them; kept after a step; blocks of a seat of its own
         ("lookahead_tokens", "i8"),
@@ -232,7 +234,7 @@ LIMITS_DTYPE = np.dtype(
         # failures drawn at random: means of the time up and down; 0: only those listed
         ("mean_up_s", "f8"),
         ("mean_down_s", "f8"),
-        ("retries_lost", "i8"),
+        ("most_restarts", "i8"),  # of a request; beyond, it fails
     ]
 )
 

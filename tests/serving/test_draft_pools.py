@@ -272,3 +272,36 @@ def test_a_pool_of_its_own_with_room_changes_no_time(recorded_profile):
     )
     for column in ("first_token_s", "finish_s", "num_cycles"):
         assert np.array_equal(own.request_records[column], shared.request_records[column])
+
+
+@pytest.mark.parametrize("fraction", [None, 0.02, 0.5])
+@pytest.mark.parametrize("draft_block_size", [None, 4, 64])
+def test_whole_lives_fit_into_both_pools_so_that_nobody_is_preempted(
+    twin_profile, fraction, draft_block_size
+):
+    # A proposer that makes more than it verifies needs more of its own pool than of the target's.
+    result = simulate(
+        make_scenario(
+            twin_profile,
+            **{
+                "workload.arrivals": {"kind": "batch"},
+                "workload.num_requests": 60,
+                "deployment.preset": "tensorrt_llm",
+                "deployment.kv_cache_tokens": 2400,
+                "deployment.draft_kv_fraction": fraction,
+                "deployment.draft_block_size": draft_block_size,
+                "speculation": {
+                    "proposer": "draft_model",
+                    "num_speculative_tokens": 2,
+                    "tree": [-1, -1, 0, 1],
+                    "num_proposed_tokens": 30,
+                },
+            },
+        ),
+        stored=twin_profile,
+    )
+    check_result(result)
+    assert result.request_records["num_preemptions"].sum() == 0
+    assert set(result.requests["state"]) <= {"finished", "rejected"}
+    assert (result.requests["state"] == "finished").sum() > 20
+    assert (result.step_records["num_decoding"] > 1).any()

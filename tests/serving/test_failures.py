@@ -180,6 +180,20 @@ def test_who_gave_up_inside_a_lost_step_is_cancelled_not_sent_again(even_steps):
     ] == pytest.approx(0.15)
 
 
+def test_a_request_that_is_lost_again_and_again_fails_in_the_end(even_steps):
+    # Without a bound a replica that dies faster than a prompt is read would never end the run.
+    outages = [_outage(at_s=0.2 * n + 0.01, for_s=0.1) for n in range(50)]
+    result = _run(
+        even_steps,
+        outages,
+        **{"deployment.replicas": 1, "deployment.failures.max_restarts": 3},
+    )
+    request = result.requests.iloc[0]
+    assert (request["state"], request["reason"]) == ("failed", "replica failed")
+    assert request["num_restarts"] == 3
+    assert request["finish_s"] == pytest.approx(0.61)
+
+
 def test_a_full_queue_elsewhere_fails_those_who_are_sent_there(even_steps):
     result = _run(
         even_steps,
