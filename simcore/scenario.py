@@ -59,7 +59,7 @@ class Failures(Frozen):
 
     outages: tuple[Outage, ...] = ()
     mean_time_between_s: float | None = Field(
-        None, gt=0.0, description="of one replica, exponential; null: only the outages listed"
+        None, ge=1.0, description="of one replica, exponential; null: only the outages listed"
     )
     mean_repair_s: float = Field(120.0, gt=0.0, description="exponential, start-up included")
     requests: Literal["retry", "fail"] = Field(

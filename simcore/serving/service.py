@@ -208,6 +208,7 @@ class Service:
                 try:
                     yield self._clock.at(float(replica["step_end_s"]), Priority.COMMIT)
                 except simpy.Interrupt:
+                    last = (0, 0)
                     continue
                 last = self._commit(index)
             self._report()

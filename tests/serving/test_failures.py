@@ -276,6 +276,29 @@ def test_a_gate_that_closed_for_good_opens_with_a_new_process(tmp_path):
     assert reasons == [closed, "restarted after a failure", closed]
 
 
+def test_a_policy_in_python_hears_nothing_of_the_step_before_a_failure(recorded_profile):
+    seen = []
+
+    def watch(view):
+        seen.append((view.now_s, view.last_proposed_tokens, view.num_running))
+        return view.longest
+
+    scenario = _scenario(
+        recorded_profile,
+        [_outage(at_s=0.5, for_s=0.5)],
+        **{
+            "workload.num_requests": 10,
+            "workload.lengths": {"kind": "recorded"},
+            "deployment.replicas": 1,
+            "speculation.num_speculative_tokens": 4,
+        },
+    )
+    check_result(simulate(scenario, stored=recorded_profile, policy=watch))
+    first_back = next(view for view in seen if view[0] >= 1.0)
+    assert first_back == (1.0, 0, 0)
+    assert [view for view in seen if view[0] < 0.5][-1][1] > 0
+
+
 def test_outages_move_no_arrival_and_no_luck(recorded_profile):
     changes = {
         "workload.num_requests": 60,
@@ -337,7 +360,8 @@ def test_a_session_goes_on_elsewhere_when_its_replica_is_lost(recorded_profile):
         ({"outages": [_outage(2), _outage(5)]}, r"name replicas \[2, 5\]; there are 2"),
         ({"outages": [_outage()], "mean_time_between_s": 5.0}, "exclude each other"),
         ({"outages": [_outage(for_s=0.0)]}, "for_s"),
-        ({"mean_time_between_s": 0.0}, "mean_time_between_s"),
+        ({"mean_time_between_s": 0.5}, "mean_time_between_s"),
+        ({"mean_time_between_s": 5.0, "mean_repair_s": 0.0}, "mean_repair_s"),
         ({"requests": "forget"}, "requests"),
     ],
 )
