@@ -38,8 +38,8 @@ def matching_records(
     """The records of one proposer measured under the contract and sampling of their domain.
 
     Only the domains that the workload names, or all. Raises ScenarioError where there are none,
-    unless the scenario allows a mismatch; then the records of the proposer under the first
-    contract and sampling that it has.
+    unless the scenario allows a mismatch; then a domain's records under the first contract and
+    sampling that it has.
     """
     profile = stored.profile
     if proposer not in profile.proposers:
@@ -49,8 +49,8 @@ def matching_records(
         )
     own = [record for record in profile.acceptance if record.proposer == proposer]
     fitting = [record for record in own if _measured_as(record) == _asked_for(scenario, record)]
-    if not fitting and own and scenario.allow_mismatch:
-        fitting = [record for record in own if _measured_as(record) == _measured_as(own[0])]
+    if scenario.allow_mismatch:
+        fitting = _with_others(own, fitting, set(scenario.workload.domains))
     if not fitting:
         measured = sorted(
             {f"{r.contract.value} at temperature {r.sampling.temperature:g}" for r in own}
@@ -92,6 +92,16 @@ def _check_usable(
         )
 
 
+def _with_others(
+    own: list[AcceptanceRecord], fitting: list[AcceptanceRecord], wanted: set[str]
+) -> list[AcceptanceRecord]:
+    """The fitting records, and the first measured of every wanted domain that has none."""
+    fitted = {record.domain for record in fitting}
+    missing = (wanted or {record.domain for record in own if not fitting}) - fitted
+    first = {r.domain: _measured_as(r) for r in reversed(own) if r.domain in missing}
+    return [r for r in own if r in fitting or _measured_as(r) == first.get(r.domain)]
+
+
 def _measured_as(record: AcceptanceRecord) -> tuple[Contract, Sampling]:
     return record.contract, record.sampling
 
@@ -113,13 +123,14 @@ def mismatches(stored: StoredProfile, scenario: Scenario) -> tuple[str, ...]:
         found.append(f"scenario target {scenario.target!r}, profile target {target.name!r}")
     proposer = scenario.speculation.proposer
     if proposer is not None:
-        record = matching_records(stored, scenario, proposer)[0]
-        asked = _asked_for(scenario, record)
-        if _measured_as(record) != asked:
-            found.append(
-                f"scenario {asked[0].value} {asked[1].model_dump()}, measured "
-                f"{record.contract.value} {record.sampling.model_dump()}"
-            )
+        for record in matching_records(stored, scenario, proposer):
+            asked = _asked_for(scenario, record)
+            if _measured_as(record) != asked:
+                found.append(
+                    f"domain {record.domain!r}: scenario {asked[0].value} "
+                    f"{asked[1].model_dump()}, measured {record.contract.value} "
+                    f"{record.sampling.model_dump()}"
+                )
     if found and not scenario.allow_mismatch:
         raise ScenarioError(
             "; ".join(found) + "; use a profile of this target or set allow_mismatch"

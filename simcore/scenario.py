@@ -11,7 +11,7 @@ from typing import Any, Literal, Self
 import yaml
 from pydantic import Field, ValidationError, model_validator
 
-from simcore.engines import Preset
+from simcore.engines import RULES, Preset
 from simcore.errors import ScenarioError
 from simcore.profile.schema import Contract, Frozen, Sampling
 from simcore.speculation import Speculation
@@ -59,11 +59,14 @@ class Failures(Frozen):
 
     outages: tuple[Outage, ...] = ()
     mean_time_between_s: float | None = Field(
-        None, gt=0.0, description="of one replica, exponential; null: only the outages listed"
+        None, ge=1.0, description="of one replica, exponential; null: only the outages listed"
     )
     mean_repair_s: float = Field(120.0, gt=0.0, description="exponential, start-up included")
     requests: Literal["retry", "fail"] = Field(
         "retry", description="lost requests are sent to another replica, or fail"
+    )
+    max_restarts: int = Field(
+        100, ge=1, le=1_000_000, description="of one request; lost once more, it fails"
     )
 
     @model_validator(mode="after")
@@ -105,6 +108,9 @@ class Deployment(Frozen):
     watermark: float = Field(
         0.0, ge=0.0, lt=1.0, description="share of the blocks that admission leaves free"
     )
+    max_queue: int | None = Field(
+        None, ge=0, description="waiting requests of one replica; beyond, arrivals are rejected"
+    )
     draft_pool: Literal["auto", "shared", "own"] = Field(
         "auto", description="draft KV in the target's blocks, or in a pool of its own; auto: preset"
     )
@@ -126,9 +132,14 @@ class Deployment(Frozen):
             )
         return self
 
-    max_queue: int | None = Field(
-        None, ge=0, description="waiting requests of one replica; beyond, arrivals are rejected"
-    )
+    @model_validator(mode="after")
+    def _check_draft_pool(self) -> Self:
+        if self.draft_pool == "own" and RULES[self.preset].has_fixed_slots:
+            raise ValueError(
+                f"preset {self.preset!r} gives every seat an equal share of the KV room, the "
+                "draft's inside it; leave draft_pool at 'auto'"
+            )
+        return self
 
 
 # --- objective -----------------------------------------------------------------

@@ -317,7 +317,7 @@ class Speculation(Frozen):
     def _check_tree_policy(self) -> None:
         depth = self.num_speculative_tokens
         lengths = set(self.policy.draft_lengths(depth)) - {0, depth}
-        if lengths or isinstance(self.policy, AdaptiveVerification):
+        if lengths or isinstance(self.policy, AdaptiveVerification | GoodputPolicy | Oracle):
             raise ValueError(
                 f"policy {self.policy.kind!r} shortens drafts, which a static tree cannot; use "
                 "'fixed', a table between 0 and the depth, the gate, or a ladder of narrower trees"
@@ -334,7 +334,12 @@ class Speculation(Frozen):
         if not isinstance(self.policy, MemoryPressure):
             return
         for rung in self.policy.rungs(self.num_speculative_tokens):
-            nodes = rung.num_draft_tokens
+            length, nodes = rung.num_speculative_tokens or 0, rung.num_draft_tokens
+            if rung.proposer is not None and length > self.num_draft_tokens:
+                raise ValueError(
+                    f"a rung verifies {length} drafts of {rung.proposer!r}, the full draft only "
+                    f"{self.num_draft_tokens}; a ladder goes down: shorten the rung"
+                )
             if nodes is not None and (self.tree is None or nodes > len(self.tree)):
                 raise ValueError(
                     f"a rung verifies {nodes} candidates of a tree; expected a tree with at least "

@@ -6,9 +6,10 @@ import numpy as np
 
 from simcore import Scenario, StoredProfile, simulate
 from simcore.serving.engine import run_until
-from simcore.serving.one_step import next_times_s
+from simcore.serving.ledger import draft_covered_tokens as inner_draft_covered_tokens
+from simcore.serving.one_step import has_work, next_times_s
 from simcore.serving.reservation import covered_tokens as inner_covered_tokens
-from simcore.serving.setup import new_state
+from simcore.serving.setup import can_fail, new_state
 from simcore.serving.simulation import SimulationResult
 from simcore.serving.state import (
     CANCELLED,
@@ -24,6 +25,7 @@ from simcore.serving.state import (
 from tests.from_python import from_python
 
 covered_tokens = from_python(inner_covered_tokens)
+draft_covered_tokens = from_python(inner_draft_covered_tokens)
 
 LEGAL = {
     PENDING: {PENDING, WAITING, PREFILLING, DECODING, FINISHED, REJECTED, FAILED, CANCELLED},
@@ -47,11 +49,13 @@ def check_result(result: SimulationResult) -> None:
     requests, steps = result.request_records, result.step_records
     _every_request_ends_in_one_bucket(requests)
     _clock_never_goes_back(steps)
+    _steps_last_as_long_as_their_phases(steps)
     _all_blocks_return(result)
     _times_are_ordered(requests)
     _tokens_balance(requests, steps)
     _drafts_are_nested(requests, steps)
-    _no_replica_idles_with_work(requests, steps)
+    if not can_fail(result.scenario.deployment):  # with failures: check_while_running
+        _no_replica_idles_with_work(requests, steps)
 
 
 def check_every_mode(scenario: Scenario, stored: StoredProfile) -> None:
@@ -81,13 +85,26 @@ def _clock_never_goes_back(steps):  # law 3
         assert (own["begin_s"][1:] >= own["end_s"][:-1]).all()
 
 
+def _steps_last_as_long_as_their_phases(steps):  # law 3, also of steps that a failure cut short
+    phases_s = sum(steps[name] for name in ("propose_s", "target_s", "reconcile_s", "overhead_s"))
+    assert np.allclose(steps["end_s"] - steps["begin_s"], phases_s, rtol=1e-9, atol=1e-12)
+    broken = steps[steps["is_aborted"] == 1]
+    assert not broken["emitted_tokens"].any()
+    assert not broken["accepted_tokens"].any()
+
+
 def _all_blocks_return(result):  # law 4, at the end
     replicas = result.replica_records
+    for name in ("num_running", "num_decoding", "num_waiting", "outstanding_tokens"):
+        assert (replicas[name] == 0).all(), name
+    for name in ("promised_blocks", "promised_draft_blocks"):
+        assert (replicas[name] == 0).all(), name
     assert (replicas["free_blocks"] == replicas["total_blocks"]).all()
     assert (replicas["draft_free_blocks"] == replicas["draft_total_blocks"]).all()
     assert (replicas["peak_used_blocks"] <= replicas["total_blocks"]).all()
     assert (result.step_records["used_blocks"] <= replicas["total_blocks"].max()).all()
     assert (result.request_records["held_blocks"] == 0).all()
+    assert (result.request_records["draft_held_blocks"] == 0).all()
 
 
 def _times_are_ordered(requests):  # law 6
@@ -117,22 +134,16 @@ def _no_replica_idles_with_work(requests, steps):  # law 9
     for index in np.unique(steps["replica"]):
         own = steps[steps["replica"] == index]
         # Whoever was admitted ran until its end; a queued client may give up while others run.
-        # After a failure a request belongs to more than one replica, and none may have it a while.
-        mine = requests[
-            (requests["replica"] == index)
-            & (requests["scheduled_s"] >= 0.0)
-            & (requests["num_restarts"] == 0)
-        ]
+        mine = requests[(requests["replica"] == index) & (requests["scheduled_s"] >= 0.0)]
         ends = np.concatenate([[-math.inf], own["end_s"][:-1]])
-        broken = np.concatenate([[0], own["is_aborted"][:-1]])
-        for begin_s, end_s, was_broken in zip(own["begin_s"], ends, broken, strict=True):
-            if begin_s > end_s and not was_broken:  # idle between the two: nobody may be there
+        for begin_s, end_s in zip(own["begin_s"], ends, strict=True):
+            if begin_s > end_s:  # idle between the two: nobody may be there
                 inside = (mine["arrival_s"] < begin_s) & (mine["finish_s"] > end_s)
                 assert not inside.any()
 
 
 def check_while_running(state: State) -> None:
-    """Run event by event; laws 2, 4 and 5 hold after every one."""
+    """Run event by event; laws 2, 4, 5 and 9 hold after every one."""
     before = state.requests["state"].copy()
     now_s = 0.0
     while state.cursor[0].num_ended < len(state.requests):
@@ -146,6 +157,8 @@ def check_while_running(state: State) -> None:
             assert int(new) in LEGAL[int(old)]
         before = after
         _ledger_balances(state)
+        for index in range(len(state.replicas)):  # law 9
+            assert state.replicas["is_busy"][index] or not has_work(state, index)
 
 
 def _keep_open_rows(state: State) -> int:
@@ -198,9 +211,16 @@ def _draft_pool_balances(state: State, index: int) -> None:  # law 4, its own na
     alone = own["draft_held_blocks"].sum() - own["shared_blocks"].sum()
     assert alone + shared + replica["draft_free_blocks"] == replica["draft_total_blocks"]
     assert replica["draft_free_blocks"] >= 0
-    for row in own[np.isin(own["state"], [PREFILLING, DECODING])]:
+    for request in np.flatnonzero(state.requests["replica"] == index):
+        row = state.requests[request]
+        if row["state"] not in (PREFILLING, DECODING):
+            continue
         assert row["draft_committed_tokens"] <= row["committed_tokens"]
-        assert row["draft_held_blocks"] * size >= row["draft_committed_tokens"]
+        needed = int(row["draft_committed_tokens"])
+        if replica["is_busy"]:
+            needed = draft_covered_tokens(state, int(request))
+        kept = max(blocks_for(needed, size), int(row["shared_blocks"]))
+        assert row["draft_held_blocks"] == kept  # law 5, its own namespace
 
 
 def _holds_what_it_may(state: State, request: int, in_step: bool) -> None:  # law 5

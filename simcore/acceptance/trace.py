@@ -96,8 +96,15 @@ def trace_set_from_rows(
         domain=np.array([domain_of[int(key)] for key in record[offset]], dtype=np.int64),
         max_gamma=max_gamma,
         rank=_dense(table, "rank", max_gamma, RANK_ABSENT).astype(np.int16),
-        confidence=_dense(table, "confidence", max_gamma, 0.0).astype(np.float32),
+        confidence=_confidence(table, max_gamma),
     )
+
+
+def _confidence(table: pa.Table, max_gamma: int) -> NDArray[np.float32] | None:
+    """None where drafts were recorded without any: unknown is not the same as hopeless."""
+    if len(table.column("confidence").combine_chunks().flatten()) == 0:
+        return None
+    return _dense(table, "confidence", max_gamma, 0.0).astype(np.float32)
 
 
 def _dense_ratio(table: pa.Table, max_gamma: int) -> NDArray[np.float64]:

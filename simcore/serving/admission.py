@@ -4,12 +4,14 @@ from simcore.compiled import compiled, compiled_apart
 from simcore.serving.ending import end_request
 from simcore.serving.ledger import blocks_for, missing_blocks, reserve
 from simcore.serving.prefix_cache import find_prefix, hold_prefix
-from simcore.serving.reservation import life_blocks
+from simcore.serving.reservation import life_blocks, life_draft_blocks
 from simcore.serving.state import (
     CANCELLED,
+    FAILED,
     GAVE_UP,
     NEVER_FITS,
     NOTHING,
+    OUTGREW_MEMORY,
     PREFILLING,
     QUEUE_FULL,
     REJECTED,
@@ -41,10 +43,12 @@ def refusal(state: State, index: int, request: int) -> int:
     least = missing_blocks(state, request, row.prompt_tokens + 1)
     if limits.admits_whole_life:
         least = max(least, life_blocks(state, request))
-    draft_size = limits.draft_block_size
-    if draft_size > 0 and blocks_for(row.prompt_tokens, draft_size) > replica.draft_total_blocks:
-        return int(NEVER_FITS)
-    if least > room:
+    draft_size, draft_least = limits.draft_block_size, NOTHING
+    if draft_size > 0:
+        draft_least = blocks_for(row.prompt_tokens, draft_size)
+    if limits.admits_whole_life:
+        draft_least = life_draft_blocks(state, request)
+    if least > room or draft_least > replica.draft_total_blocks:
         return int(NEVER_FITS)
     return int(QUEUE_FULL) if replica.num_waiting >= limits.max_queue else 0
 
@@ -75,7 +79,10 @@ def admit(state: State, index: int, now_s: float, budget: int) -> None:
         chunk = min(tokens - cached, budget)
         ends_prefill = cached + chunk == tokens
         if not _may_enter(state, index, request, int(cached + chunk), ends_prefill, hits - idle):
-            return
+            if replica.num_running > 0:
+                return
+            _fail_waiting(state, index, request, now_s)
+            continue
         take_first(state, index, request)
         row.state = PREFILLING
         row.prefill_left_tokens = tokens - cached
@@ -93,8 +100,18 @@ def admit(state: State, index: int, now_s: float, budget: int) -> None:
         budget -= chunk
         if limits.admits_whole_life:
             replica.promised_blocks += life_blocks(state, request)
+            replica.promised_draft_blocks += life_draft_blocks(state, request)
         seat_tokens = limits.slot_blocks * limits.block_size
         reserve(state, index, request, max(int(cached + chunk), seat_tokens))
+
+
+@compiled_apart
+def _fail_waiting(state: State, index: int, request: int, now_s: float) -> None:
+    """All memory is free and it still does not fit: it went on without drafts, and grew."""
+    take_first(state, index, request)
+    row = state.requests[request]
+    state.replicas[index].outstanding_tokens -= row.prompt_tokens + row.emitted_tokens
+    end_request(state, request, FAILED, OUTGREW_MEMORY, now_s)
 
 
 @compiled
@@ -113,7 +130,8 @@ def _may_enter(
         return True
     if limits.admits_whole_life:
         promised = int(replica.promised_blocks) + life_blocks(state, request)
-        return bool(promised <= replica.total_blocks and _draft_fits(state, index, tokens))
+        of_draft = int(replica.promised_draft_blocks) + life_draft_blocks(state, request)
+        return bool(promised <= replica.total_blocks and of_draft <= replica.draft_total_blocks)
     ahead, spare = 0, NOTHING
     if replica.num_running > 0:
         spare = limits.watermark_blocks

@@ -74,7 +74,7 @@ def _propose(state: State, index: int) -> StepShape:
         padded = state.limits.pads_drafts and row.step_mode > 0
         widest = max(widest, row.step_tokens)
         query += 1 + mode.verified_tokens if padded else row.step_tokens
-        lagging += row.draft_lag_tokens if row.step_mode > 0 else 0
+        lagging += row.draft_lag_tokens if row.step_mode > 0 and mode.is_own else 0
         if row.step_verified == 0:
             plain_context += row.committed_tokens
         else:

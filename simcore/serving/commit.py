@@ -127,13 +127,14 @@ def _commit_cycle(state: State, request: int, end_s: float) -> int:
     if row.segment > 0:
         row.stitched_tokens += emitted
     row.emitted_tokens += emitted
-    if state.limits.draft_block_size > 0 and row.step_mode > 0:
+    if state.limits.draft_block_size > 0 and row.step_mode > 0 and mode.writes_kv:
         # The draft read up to its last candidate but one: full acceptance leaves it one behind.
         read = min(row.step_accepted, mode.depth - 1)
         row.draft_committed_tokens = row.committed_tokens + min(1 + read, emitted)
     row.committed_tokens += emitted
     state.replicas[row.replica].outstanding_tokens += emitted
-    row.draft_lag_tokens = 0 if row.step_mode > 0 else row.draft_lag_tokens + emitted
+    keeps_up = row.step_mode > 0 and mode.is_own
+    row.draft_lag_tokens = 0 if keeps_up else row.draft_lag_tokens + emitted
     row.last_emission_s = end_s
     return int(emitted)
 

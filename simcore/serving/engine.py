@@ -8,6 +8,7 @@ failures, cancellations, arrivals, and the steps that begin; the one-step-at-a-t
 (service.py) keeps this order.
 """
 
+import math
 from pathlib import Path
 
 from simcore.compiled import compiled, compiled_entry
@@ -32,7 +33,7 @@ def run_until(state: State, limit_s: float) -> int:
         if records_full(state):
             return RECORDS_FULL
         now_s = _next_event_s(state, has_faults)
-        if now_s > limit_s:
+        if now_s > limit_s or math.isinf(now_s):
             return TIME_REACHED
         for index in range(len(state.replicas)):
             if state.replicas[index].step_end_s == now_s:

@@ -80,7 +80,7 @@ def _break_down(state: State, index: int, now_s: float) -> None:
         replica.outstanding_tokens -= row.prompt_tokens + row.emitted_tokens
         if row.is_cancelled:
             end_request(state, request, CANCELLED, GAVE_UP, now_s)
-        elif state.limits.retries_lost:
+        elif row.num_restarts < state.limits.most_restarts:
             row.num_restarts += 1
             _send_elsewhere(state, request, now_s)
         else:
@@ -131,13 +131,8 @@ def _abort_step(state: State, index: int, now_s: float) -> None:
 
 @compiled_apart
 def _move_waiting(state: State, index: int, now_s: float) -> None:
-    """Whoever waits goes elsewhere too, in order, unless every replica is down."""
-    others = 0
-    for other in range(len(state.replicas)):
-        others += int(state.replicas[other].is_down == 0)
-    if others == 0:
-        return
-    while state.replicas[index].num_waiting > 0:
+    """Whoever waits goes elsewhere too, in order; where all are down, to the first that is back."""
+    for _ in range(state.replicas[index].num_waiting):
         request = first_waiting(state, index)
         take_first(state, index, request)
         row = state.requests[request]

@@ -66,9 +66,10 @@ def draft_covered_tokens(state: State, request: int) -> int:
     row = state.requests[request]
     if row.state != DECODING:
         return int(row.committed_tokens + row.step_tokens)
-    if row.step_tokens == 0 or row.step_mode == 0:
+    mode = state.modes[row.step_mode]
+    if row.step_tokens == 0 or row.step_mode == 0 or mode.writes_kv == 0:
         return int(row.draft_committed_tokens)
-    return int(row.committed_tokens + state.modes[row.step_mode].proposed_tokens)
+    return int(row.committed_tokens + mode.proposed_tokens)
 
 
 @compiled

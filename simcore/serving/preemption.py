@@ -4,10 +4,17 @@ from simcore.compiled import compiled, compiled_apart
 from simcore.serving.ending import end_request
 from simcore.serving.ledger import missing_blocks, release_to
 from simcore.serving.prefix_cache import leave_prefix, share_prefix
-from simcore.serving.reservation import covered_tokens, lacks_room, life_blocks, plan_cycle
+from simcore.serving.reservation import (
+    covered_tokens,
+    lacks_room,
+    life_blocks,
+    life_draft_blocks,
+    plan_cycle,
+)
 from simcore.serving.state import (
     DECODING,
     FAILED,
+    NONE,
     NOTHING,
     OUTGREW_MEMORY,
     State,
@@ -106,6 +113,7 @@ def take_out(state: State, index: int, position: int) -> int:
     row.committed_tokens = 0
     row.step_tokens = 0
     row.step_mode = 0
+    row.confidence_row = NONE  # its drafts are dropped, and what their proposer thought of them
     return request
 
 
@@ -122,6 +130,7 @@ def yield_blocks(state: State, index: int, request: int) -> None:
         leave_prefix(state, index, request)
     if state.limits.admits_whole_life:
         state.replicas[index].promised_blocks -= life_blocks(state, request)
+        state.replicas[index].promised_draft_blocks -= life_draft_blocks(state, request)
 
 
 @compiled

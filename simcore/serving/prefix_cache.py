@@ -82,9 +82,15 @@ def hold_prefix(state: State, index: int, request: int, blocks: int) -> None:
 
 @compiled_apart
 def share_prefix(state: State, index: int, request: int) -> None:
-    """Full committed blocks enter the cache; where one like it is there, ours returns for it."""
+    """Full committed blocks enter the cache; where one like it is there, ours returns for it.
+
+    With a draft pool of its own a block must be full in both: the draft may lag behind.
+    """
     row, replica = state.requests[request], state.replicas[index]
-    full = row.committed_tokens // state.limits.block_size
+    committed = row.committed_tokens
+    if state.limits.draft_block_size > 0:
+        committed = min(committed, row.draft_committed_tokens)
+    full = committed // state.limits.block_size
     position = 0
     for run in range(row.prefix_begin, row.prefix_end):
         first, count = state.prefix_runs[run, 0], state.prefix_runs[run, 1]

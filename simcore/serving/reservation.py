@@ -2,7 +2,7 @@
 
 from simcore.compiled import compiled
 from simcore.serving.cycle import draw
-from simcore.serving.ledger import missing_blocks, missing_draft_blocks
+from simcore.serving.ledger import blocks_for, missing_blocks, missing_draft_blocks
 from simcore.serving.policy_tables import ORACLE
 from simcore.serving.state import DECODING, State
 
@@ -25,9 +25,18 @@ def covered_tokens(state: State, request: int) -> int:
 def life_blocks(state: State, request: int) -> int:
     """Blocks at the end of the longest life that the request declared."""
     row = state.requests[request]
-    size = state.limits.block_size
     tokens = row.prompt_tokens + row.max_tokens + state.limits.most_verified_tokens
-    return int((tokens + size - 1) // size)
+    return int(blocks_for(tokens, state.limits.block_size))
+
+
+@compiled
+def life_draft_blocks(state: State, request: int) -> int:
+    """The same of a draft pool of its own; 0 where there is none."""
+    if state.limits.draft_block_size == 0:
+        return 0
+    row = state.requests[request]
+    tokens = row.prompt_tokens + row.max_tokens + state.limits.most_proposed_tokens
+    return int(blocks_for(tokens, state.limits.draft_block_size))
 
 
 @compiled

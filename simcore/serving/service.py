@@ -17,7 +17,7 @@ import simpy
 from simcore.records import Records
 from simcore.serving.caller_policy import CallerPolicy, ask_policy
 from simcore.serving.cycle_log import CycleLog
-from simcore.serving.engine import RECORDS_FULL, run_until
+from simcore.serving.engine import ALL_ENDED, TIME_REACHED, run_until
 from simcore.serving.one_step import (
     arrive,
     begin,
@@ -132,8 +132,10 @@ class Service:
             # The kernel may run until something outside happens; alone, until the end.
             status = run_until(self._state, self._clock.peek())
             self._report()
-            if status != RECORDS_FULL:
+            if status == ALL_ENDED:
                 return
+            if status == TIME_REACHED:
+                raise RuntimeError("requests are left that nothing will ever serve")
             self._flush_steps()
             yield self._clock.at(self._clock.now, Priority.BEGIN)
 
@@ -206,6 +208,7 @@ class Service:
                 try:
                     yield self._clock.at(float(replica["step_end_s"]), Priority.COMMIT)
                 except simpy.Interrupt:
+                    last = (0, 0)
                     continue
                 last = self._commit(index)
             self._report()

@@ -12,6 +12,7 @@ from simcore.cost.regime import check_regimes
 from simcore.engines import RULES, sglang_step_slots
 from simcore.errors import InfeasibleError, ScenarioError
 from simcore.matching import acceptance_model, load_traces, matching_records, mismatches
+from simcore.profile.schema import Profile
 from simcore.profile.store import StoredProfile
 from simcore.records import Record, Records, new_record
 from simcore.scenario import Deployment, Scenario
@@ -38,7 +39,7 @@ from simcore.serving.state import (
     State,
     new_replicas,
 )
-from simcore.speculation import Speculation
+from simcore.speculation import DraftMode, Speculation
 from simcore.workload.lengths import declared_max_tokens
 from simcore.workload.prefixes import Prefixes, no_prefixes, shared_prefixes
 from simcore.workload.sampling import IntArray, RequestBatch, sample_requests
@@ -108,7 +109,7 @@ def new_state(
         batch = replace(batch, trace=np.arange(len(batch.trace)))
     prefixes = _prefixes(scenario, batch, budget)
     policy = policy_tables(scenario.speculation, *_expectations(scenario, model))
-    modes = draft_modes(scenario.speculation)
+    modes = draft_modes(scenario.speculation, stored.profile)
     deepest = int(modes["depth"].max())
     count, replicas = len(batch.arrival_s), deployment.replicas
     state = State(
@@ -154,9 +155,17 @@ def can_fail(deployment: Deployment) -> bool:
     return bool(failures.outages) or failures.mean_time_between_s is not None
 
 
-def draft_modes(speculation: Speculation) -> Records:
+def draft_modes(speculation: Speculation, profile: Profile) -> Records:
     """The draft modes of a scenario as rows of MODE_DTYPE."""
-    return np.array(list(speculation.modes()), dtype=MODE_DTYPE)
+    modes = speculation.modes()
+    rows = np.zeros(len(modes), dtype=MODE_DTYPE)
+    for name in DraftMode._fields:
+        rows[name] = [getattr(mode, name) for mode in modes]
+    proposers = [speculation.schemes()[mode.scheme].proposer for mode in modes]
+    rows["is_own"] = [name == proposers[0] for name in proposers]
+    drafts = profile.proposers
+    rows["writes_kv"] = [n in drafts and drafts[n].kv_bytes_per_token > 0 for n in proposers]
+    return rows
 
 
 def _initial_mode(scenario: Scenario) -> int:
@@ -274,6 +283,7 @@ def _limits(
         mode=gamma,
         initial_mode=_initial_mode(scenario),
         most_verified_tokens=speculation.num_draft_tokens,
+        most_proposed_tokens=max(mode.proposed_tokens for mode in speculation.modes()),
         max_queue=NO_LIMIT if deployment.max_queue is None else deployment.max_queue,
         lookahead_tokens=gamma if rules.reserves_lookahead and kind not in (None, "ngram") else 0,
         headroom_tokens=headroom,
@@ -295,7 +305,7 @@ def _limits(
         draft_block_size=budget.draft_block_size,
         mean_up_s=failures.mean_time_between_s or 0.0,
         mean_down_s=failures.mean_repair_s,
-        retries_lost=failures.requests == "retry",
+        most_restarts=failures.max_restarts if failures.requests == "retry" else 0,
     )
 
 

@@ -101,7 +101,8 @@ REQUEST_DTYPE = np.dtype(
         ("segment_start", "i4"),
         ("segment", "i4"),
         ("can_speculate", "i4"),
-        ("draft_lag_tokens", "i4"),  # emitted without drafts since the last: no draft KV yet
+        # emitted since the own proposer last drafted: it has no KV of them yet
+        ("draft_lag_tokens", "i4"),
         # the step under way
         ("step_tokens", "i4"),
         ("step_mode", "i4"),
@@ -120,6 +121,7 @@ REPLICA_DTYPE = np.dtype(
         ("free_blocks", "i8"),
         ("peak_used_blocks", "i8"),
         ("promised_blocks", "i8"),
+        ("promised_draft_blocks", "i8"),
         ("draft_total_blocks", "i8"),
         ("draft_free_blocks", "i8"),
         ("draft_peak_used_blocks", "i8"),
@@ -207,6 +209,7 @@ LIMITS_DTYPE = np.dtype(
         ("mode", "i8"),  # the full draft
         ("initial_mode", "i8"),
         ("most_verified_tokens", "i8"),  # of any mode
+        ("most_proposed_tokens", "i8"),
         # the engine's rules (simcore/engines.py): tokens reserved beyond root and drafts, or beyond
         # the committed ones in place of them; kept after a step; blocks of a seat of its own
         ("lookahead_tokens", "i8"),
@@ -230,7 +233,7 @@ LIMITS_DTYPE = np.dtype(
         # failures drawn at random: means of the time up and down; 0: only those listed
         ("mean_up_s", "f8"),
         ("mean_down_s", "f8"),
-        ("retries_lost", "i8"),
+        ("most_restarts", "i8"),  # of a request; beyond, it fails
     ]
 )
 
@@ -240,6 +243,8 @@ MODE_DTYPE = np.dtype(
         ("verified_tokens", "i8"),  # m: candidates that the target scores
         ("proposed_tokens", "i8"),  # candidates that the proposer makes
         ("scheme", "i8"),  # row of the acceptance and propose-cost tables
+        ("is_own", "i8"),  # drafted by the scenario's own proposer, which then keeps up
+        ("writes_kv", "i8"),  # by a proposer with KV
     ]
 )
 FAULT_DTYPE = np.dtype([("replica", "i8"), ("at_s", "f8"), ("until_s", "f8")])

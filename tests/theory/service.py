@@ -64,11 +64,12 @@ def run(
     draw_prompt: Draw | None = None,
     draw_output: Draw | None = None,
     replicas: int = 1,
+    changes: dict[str, Any] | None = None,
 ) -> Finished:
     """Plain decoding of requests whose lengths come from any law, memory without end.
 
     Poisson arrivals, or all at time 0 where the rate is None. The workload's own laws of lengths
-    are replaced in the state, before the service begins.
+    are replaced in the state, before the service begins. `changes` of the scenario come last.
     """
     arrivals: dict[str, Any] = {"kind": "batch"}
     if rate_per_s is not None:
@@ -84,6 +85,7 @@ def run(
             "deployment.kv_cache_tokens": 10_000_000,
             "speculation.num_speculative_tokens": 0,
             "seed": seed,
+            **(changes or {}),
         },
     )
     state = new_state(scenario, stored).state
@@ -93,8 +95,9 @@ def run(
     output = one if draw_output is None else draw_output(rng, num_requests)
     state.requests["prompt_tokens"] = prompt
     state.requests["output_tokens"] = output
-    steps = Service(state).run()
-    return Finished(state.requests, steps)
+    service = Service(state)
+    service.run()
+    return Finished(state.requests, service.steps)
 
 
 def geometric(mean: float) -> Draw:
