@@ -101,6 +101,24 @@ def test_every_step_verifies_what_sorting_and_trying_all_budgets_says(twin_profi
     assert len(budgets) > 10
 
 
+def test_a_preempted_request_has_lost_what_its_proposer_thought(twin_profile):
+    scenario = make_scenario(twin_profile, **{**CROWD, "deployment.kv_cache_tokens": 400})
+    state = new_state(scenario, twin_profile).state
+    now_s, forgotten = 0.0, 0
+    for _ in range(len(state.requests)):
+        arrive(state)
+    while state.cursor[0].num_ended < len(state.requests):
+        before = state.requests.copy()
+        begin(state, 0, now_s)
+        lost = state.requests["num_preemptions"] > before["num_preemptions"]
+        assert (state.requests["confidence_row"][lost] == NONE).all()
+        forgotten += int((before["confidence_row"][lost] != NONE).sum())
+        now_s = float(state.replicas["step_end_s"][0])
+        commit(state, 0)
+        state.cursor[0].num_steps = 0
+    assert forgotten > 5
+
+
 def test_requests_that_are_sure_have_more_verified(twin_profile):
     result = _run(twin_profile, **{"deployment.max_num_seqs": 16})
     cycles, traces = result.cycles, result.model.traces
