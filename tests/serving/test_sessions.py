@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 from simcore import simulate, summarise
+from simcore.serving.setup import new_state
 from simcore.serving.state import CANCELLED, FINISHED, NONE
 from tests.factories import make_scenario
-from tests.invariants import check_every_mode, check_result
+from tests.invariants import check_every_mode, check_result, check_while_running
 
 SESSIONS = {"mean_turns": 4.0, "max_turns": 8, "think": {"mean_s": 1.5, "cv": 1.0}}
 LENGTHS = {
@@ -145,6 +146,7 @@ def test_a_session_whose_replica_is_down_goes_to_another_and_stays_there(recorde
             "deployment.failures": {"outages": [outage]},
         },
     )
+    check_while_running(new_state(scenario, recorded_profile).state)
     requests = simulate(scenario, stored=recorded_profile).request_records
     assert (requests["state"] == FINISHED).all()
     down = (requests["arrival_s"] >= 10.0) & (requests["arrival_s"] < 25.0)

@@ -68,8 +68,8 @@ def run(
 ) -> Finished:
     """Plain decoding of requests whose lengths come from any law, memory without end.
 
-    Poisson arrivals, or all at time 0 where the rate is None, or those given. The workload's own laws of lengths
-    are replaced in the state, before the service begins.
+    Poisson arrivals, or all at time 0 where the rate is None, or those given. The workload's own
+    laws of lengths are replaced in the state, before the service begins.
     """
     if arrivals is None:
         arrivals = {"kind": "batch"}

@@ -233,6 +233,14 @@ BAD = {
 }
 
 
+@pytest.mark.parametrize("domain", [{"weight": -1.0}, {"wait": 1.0}, "many", -2.0, None])
+def test_a_wrong_share_is_one_error_whichever_way_it_is_spelt(domain):
+    raw = {"arrivals": POISSON, "lengths": FIXED, "num_requests": 10, "domains": {"a": domain}}
+    with pytest.raises(ValidationError) as error:
+        Workload.model_validate(raw)
+    assert error.value.error_count() == 1
+
+
 @pytest.mark.parametrize(("changes", "message"), BAD.values(), ids=BAD)
 def test_turns_that_contradict_themselves_are_refused_in_a_sentence(changes, message):
     raw = {"arrivals": POISSON, "lengths": FIXED, "num_requests": 10}
