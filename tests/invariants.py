@@ -183,6 +183,7 @@ def _ledger_balances(state: State) -> None:
         assert running.sum() == replica["num_running"] <= state.limits.max_num_seqs
         if state.limits.caches_prefixes:
             _free_queue_holds_every_free_block(state, index)
+            _cached_blocks_know_their_holders(state, index)
         _draft_pool_balances(state, index)
         for request in np.flatnonzero(state.requests["replica"] == index):
             _holds_what_it_may(state, int(request), bool(replica["is_busy"]))
@@ -199,6 +200,26 @@ def _free_queue_holds_every_free_block(state: State, index: int) -> None:  # law
     unheld = (entries[1:]["num_holders"] == 0) & (entries[1:]["is_cached"] == 1)
     assert idle == unheld.sum()
     assert idle + entries["gap"].sum() == state.replicas[index]["free_blocks"]
+
+
+def _cached_blocks_know_their_holders(state: State, index: int) -> None:  # law 4
+    holders = np.zeros(state.prefixes.shape[1] - 1, dtype=np.int64)
+    for row in state.requests[state.requests["replica"] == index]:
+        shared = int(row["shared_blocks"])
+        if shared == 0:
+            continue
+        runs = state.prefix_runs[row["prefix_begin"] : row["prefix_end"]]
+        contents = np.concatenate([first + np.arange(count) for first, count in runs])[:shared]
+        assert len(contents) == shared
+        np.add.at(holders, contents, 1)
+        # Only what was computed in full, in every pool, is another's to find.
+        tokens = int(row["committed_tokens"])
+        if state.limits.draft_block_size > 0:
+            tokens = min(tokens, int(row["draft_committed_tokens"]))
+        assert shared * state.limits.block_size <= tokens
+    cached = state.prefixes[index, 1:]
+    assert np.array_equal(cached["num_holders"], holders)
+    assert (cached["is_cached"][holders > 0] == 1).all()
 
 
 def _draft_pool_balances(state: State, index: int) -> None:  # law 4, its own namespace

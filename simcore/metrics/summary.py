@@ -339,12 +339,11 @@ def _kv_account(result: SimulationResult) -> KVAccount:
 
 
 def _hit_fraction(result: SimulationResult, cached_tokens: int) -> float | None:
-    """Of the prompts of everyone who was admitted; null where no prompts share anything."""
+    """Of what prefills found or computed; null where no prompts share anything."""
     requests = result.request_records
     if not (requests["prefix_end"] > requests["prefix_begin"]).any():
         return None
-    admitted = requests["scheduled_s"] >= 0.0
-    return cached_tokens / max(int(requests["prompt_tokens"][admitted].sum()), 1)
+    return cached_tokens / max(cached_tokens + result.step_totals.prefill_tokens, 1)
 
 
 def _consumption(

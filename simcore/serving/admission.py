@@ -139,15 +139,16 @@ def _may_enter(
             ahead = 1 + state.modes[replica.mode].verified_tokens + limits.lookahead_tokens
             ahead = max(ahead, limits.headroom_tokens)
     missing = missing_blocks(state, request, tokens + ahead) - shared
-    return bool(missing + spare <= replica.free_blocks and _draft_fits(state, index, tokens))
+    fits = missing + spare <= replica.free_blocks
+    return bool(fits and _draft_fits(state, index, tokens, shared))
 
 
 @compiled
-def _draft_fits(state: State, index: int, tokens: int) -> bool:
+def _draft_fits(state: State, index: int, tokens: int, shared: int) -> bool:
     """Whether a draft pool of its own, if there is one, holds the prefill and the drafts after."""
     size = state.limits.draft_block_size
     if size == 0:
         return True
     replica = state.replicas[index]
     ahead = state.modes[replica.mode].proposed_tokens if replica.num_running > 0 else 0
-    return bool(blocks_for(tokens + ahead, size) <= replica.draft_free_blocks)
+    return bool(blocks_for(tokens + ahead, size) - shared <= replica.draft_free_blocks)

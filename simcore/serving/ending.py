@@ -15,30 +15,54 @@ from simcore.serving.state import (
 
 @compiled
 def end_request(state: State, request: int, final: int, reason: int, end_s: float) -> None:
-    """A request ends in its final state; the next turn of its session or client is on its way."""
+    """A request ends in its final state; whoever waited for it may ask on."""
     row = state.requests[request]
     row.state = final
     row.reason = reason
     row.finish_s = end_s
     state.cursor[0].num_ended += 1
-    if row.follower != NONE:
+    if state.limits.is_closed_loop:
+        _ask_on(state, request, end_s)
+    elif row.follower != NONE:
+        if final == FINISHED:
+            _call_follower(state, request, end_s)
+        else:
+            _end_session(state, request, end_s)
+
+
+@compiled_apart
+def _ask_on(state: State, request: int, end_s: float) -> None:
+    """A client asks the next of the requests that nobody has asked yet, if one is left.
+
+    Shared by all clients, so that there are as many of them until the last requests.
+    """
+    follower = int(state.limits.num_open + state.cursor[0].num_asked)
+    if follower < len(state.requests):
+        state.cursor[0].num_asked += 1
+        state.requests[request].follower = follower
+        state.requests[follower].session = state.requests[request].session
         _call_follower(state, request, end_s)
 
 
 @compiled_apart
 def _call_follower(state: State, request: int, end_s: float) -> None:
+    """The request after this one is on its way."""
     row = state.requests[request]
     follower = int(row.follower)
-    if row.state == FINISHED or state.limits.ends_sessions == 0:
-        due_s = end_s + state.requests[follower].think_s
-        if row.reason == OUTGREW_MEMORY:  # while a step begins: what arrives now comes after it
-            due_s = max(due_s, np.nextafter(end_s, np.inf))
-        state.requests[follower].arrival_s = due_s
-        state.requests[follower].gives_up_s = due_s + state.limits.patience_s
-        state.requests[follower].replica = row.replica
-        _push(state, follower)
-        return
-    while follower != NONE:  # nobody asks on after an answer that did not come
+    due_s = end_s + state.requests[follower].think_s
+    if row.reason == OUTGREW_MEMORY:  # while a step begins: what arrives now comes after it
+        due_s = max(due_s, np.nextafter(end_s, np.inf))
+    state.requests[follower].arrival_s = due_s
+    state.requests[follower].gives_up_s = due_s + state.limits.patience_s
+    state.requests[follower].replica = row.replica
+    _push(state, follower)
+
+
+@compiled_apart
+def _end_session(state: State, request: int, end_s: float) -> None:
+    """Nobody asks on after an answer that did not come."""
+    follower = int(state.requests[request].follower)
+    while follower != NONE:
         row = state.requests[follower]
         row.arrival_s = end_s
         row.finish_s = end_s

@@ -3,7 +3,7 @@
 A request's prompt, and its session after it, is a list of block contents (`prefix_runs`). A block
 of known content is held by any number of requests; held by none, it waits in the queue of free
 blocks until it is the oldest there and its place is taken, as in vLLM. Only committed full blocks
-enter. With a draft pool of its own each entry stands for one block there too.
+enter. With a draft pool of its own each entry stands for one block there too, full in both.
 """
 
 from simcore.compiled import compiled, compiled_apart
@@ -87,10 +87,7 @@ def share_prefix(state: State, index: int, request: int) -> None:
     With a draft pool of its own a block must be full in both: the draft may lag behind.
     """
     row, replica = state.requests[request], state.replicas[index]
-    committed = row.committed_tokens
-    if state.limits.draft_block_size > 0:
-        committed = min(committed, row.draft_committed_tokens)
-    full = committed // state.limits.block_size
+    full = _full_blocks(state, request)
     position = 0
     for run in range(row.prefix_begin, row.prefix_end):
         first, count = state.prefix_runs[run, 0], state.prefix_runs[run, 1]
@@ -103,15 +100,25 @@ def share_prefix(state: State, index: int, request: int) -> None:
             if position >= row.shared_blocks:
                 entry = state.prefixes[index, content + 1]
                 if entry.is_cached:
-                    _hold(state, index, content + 1)
                     replica.free_blocks += 1
                     replica.draft_free_blocks += int(state.limits.draft_block_size > 0)
                     append_blank(state, index, ONE)
+                    _hold(state, index, content + 1)
                 else:
                     entry.is_cached = 1
                     entry.num_holders = 1
                 row.shared_blocks += 1
             position += 1
+
+
+@compiled
+def _full_blocks(state: State, request: int) -> int:
+    """Blocks that are full in every pool: a draft that lags has the last ones only in part."""
+    row = state.requests[request]
+    tokens = row.committed_tokens
+    if state.limits.draft_block_size > 0:
+        tokens = min(tokens, row.draft_committed_tokens)
+    return int(tokens // state.limits.block_size)
 
 
 @compiled_apart

@@ -46,6 +46,9 @@ class Priority(IntEnum):
     BEGIN = 4  # a step that begins sees everyone who has arrived by then
 
 
+REPLICA_ORDER = 2.0**-16  # of a priority: replicas one after the other, all before the next
+
+
 class Clock(simpy.Environment):
     """SimPy's environment with events at absolute times.
 
@@ -53,12 +56,12 @@ class Clock(simpy.Environment):
     order of simultaneous events would hang on rounding.
     """
 
-    def at(self, time_s: float, priority: Priority) -> simpy.Event:
-        """An event that happens at `time_s`, in the order of its priority."""
+    def at(self, time_s: float, priority: Priority, replica: int = 0) -> simpy.Event:
+        """An event that happens at `time_s`, in the order of its priority, then of replicas."""
         event = simpy.Event(self)
         event._ok = True
         event._value = None
-        entry: Any = (time_s, priority, next(self._eid), event)
+        entry: Any = (time_s, priority + replica * REPLICA_ORDER, next(self._eid), event)
         heapq.heappush(self._queue, entry)
         return event
 
@@ -195,7 +198,7 @@ class Service:
             if not has_work(self._state, index):
                 self._wake[index] = self._clock.event()
                 yield self._wake[index]
-            yield self._clock.at(self._clock.now, Priority.BEGIN)
+            yield self._clock.at(self._clock.now, Priority.BEGIN, index)
             if not has_work(self._state, index):
                 continue
             if records_full(self._state):
@@ -206,7 +209,7 @@ class Service:
             self._expect_all()
             if replica["is_busy"]:
                 try:
-                    yield self._clock.at(float(replica["step_end_s"]), Priority.COMMIT)
+                    yield self._clock.at(float(replica["step_end_s"]), Priority.COMMIT, index)
                 except simpy.Interrupt:
                     last = (0, 0)
                     continue

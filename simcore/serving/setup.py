@@ -222,6 +222,7 @@ def _prefixes(scenario: Scenario, batch: RequestBatch, budget: KVBudget) -> Pref
         session=batch.turns.session,
         group=batch.group,
         group_tokens=batch.group_tokens,
+        most_blocks=budget.total_blocks,
     )
     if not prefixes.is_empty and budget.draft_blocks > 0 and not budget.pools_are_alike:
         raise ScenarioError(
@@ -296,7 +297,7 @@ def _limits(
         routing=ROUTING[deployment.routing],
         num_uncounted=int(scenario.warmup_fraction * len(batch.arrival_s)),
         num_open=batch.turns.num_open,
-        ends_sessions=workload.sessions is not None,
+        is_closed_loop=workload.arrivals.kind == "closed_loop",
         patience_s=np.inf if workload.patience_s is None else workload.patience_s,
         is_prioritised=deployment.scheduling == "priority",
         watermark_blocks=int(np.ceil(deployment.watermark * budget.total_blocks)),

@@ -81,7 +81,8 @@ REQUEST_DTYPE = np.dtype(
         ("num_restarts", "i4"),  # after a failure of its replica
         ("cached_tokens", "i4"),  # of its prefills, found in the prefix cache
         ("level", "i4"),  # priority class: lower goes first
-        # the next turn of its session or client, which comes `think_s` after the turn before ends
+        # the next turn of its session, or question of its client, which comes `think_s` after this
+        # ends; of a closed loop both are known once the client asks
         ("session", "i4"),
         ("follower", "i4"),
         ("think_s", "f8"),
@@ -223,7 +224,7 @@ LIMITS_DTYPE = np.dtype(
         ("routing", "i8"),
         ("num_uncounted", "i8"),  # first arrivals, which no latency counts
         ("num_open", "i8"),  # requests that come by themselves; those behind them follow one
-        ("ends_sessions", "i8"),  # no further turn after one that did not finish
+        ("is_closed_loop", "i8"),  # whoever gets an answer asks the next request that is left
         ("patience_s", "f8"),
         ("is_prioritised", "i8"),
         ("watermark_blocks", "i8"),
@@ -257,7 +258,7 @@ PREFIX_DTYPE = np.dtype(
         ("is_cached", "i4"),
         ("before", "i4"),
         ("after", "i4"),
-        ("gap", "i4"),
+        ("gap", "i8"),  # as many as there are blocks
     ]
 )
 
@@ -269,6 +270,7 @@ CURSOR_DTYPE = np.dtype(
         ("num_due", "i8"),
         ("num_arrived", "i8"),
         ("next_deadline", "i8"),  # of those that arrived
+        ("num_asked", "i8"),  # of a closed loop, by clients who had an answer
         ("next_replica", "i8"),
         ("num_ended", "i8"),
     ]

@@ -20,6 +20,7 @@ class StepTotals:
     decoding_s: float = 0.0  # decoding requests times the step's length
     num_decoding: int = 0
     context_tokens: int = 0
+    prefill_tokens: int = 0
     padded_tokens: int = 0
     num_extrapolated: int = 0
     num_aborted: int = 0
@@ -37,6 +38,7 @@ class StepTotals:
             decoding_s=float((spans_s * steps["num_decoding"]).sum()),
             num_decoding=_count(steps["num_decoding"]),
             context_tokens=_count(steps["context_tokens"]),
+            prefill_tokens=_count(steps["prefill_tokens"]),
             padded_tokens=_count(steps["padded_tokens"]),
             num_extrapolated=_count(steps["is_extrapolated"]),
             num_aborted=_count(steps["is_aborted"]),

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from simcore.errors import ScenarioError
 from simcore.workload.recorded import recorded_column, recorded_requests
-from simcore.workload.turns import think_s
+from simcore.workload.turns import SMALLEST_CV, think_s
 from simcore.workload_kinds import (
     Arrivals,
     BatchArrivals,
@@ -25,7 +25,6 @@ from simcore.workload_kinds import (
 
 FloatArray = NDArray[np.float64]
 
-SMALLEST_CV = 1e-6  # below it gaps are equal
 STAYS_PER_BLOCK = 1024
 MAX_STAYS = 5_000_000
 

@@ -49,10 +49,12 @@ def shared_prefixes(
     session: IntArray,
     group: IntArray,
     group_tokens: IntArray,
+    most_blocks: int,
 ) -> Prefixes:
     """What these requests share.
 
     `group[i]`: the prefix that request i begins with, NONE for none; `group_tokens[g]` its length.
+    `most_blocks`: of one replica; whatever is longer never comes in, and is not kept track of.
     Sessions share only where they keep their history. Raises ScenarioError for hashed blocks that
     KV blocks do not divide.
     """
@@ -65,7 +67,7 @@ def shared_prefixes(
     blocks = np.zeros((len(prompt_tokens), 2), dtype=np.int64)  # of the group, of the session
     first = np.zeros_like(blocks)
     has_group = group != NONE
-    sizes = group_tokens // block_size
+    sizes = np.minimum(group_tokens // block_size, most_blocks)
     starts = np.cumsum(sizes) - sizes
     first[has_group, 0] = starts[group[has_group]]
     first_prompt = _of_first_turn(prompt_tokens, session) if keeps_history else prompt_tokens
@@ -74,7 +76,7 @@ def shared_prefixes(
     )
     num_contents = int(sizes.sum())
     if keeps_history:
-        whole = (prompt_tokens + output_tokens) // block_size
+        whole = np.minimum((prompt_tokens + output_tokens) // block_size, most_blocks)
         longest = np.zeros(int(session.max()) + 1, dtype=np.int64)
         np.maximum.at(longest, session, whole - blocks[:, 0])
         starts = num_contents + np.cumsum(longest) - longest

@@ -9,6 +9,7 @@ from simcore.workload_kinds import ClosedLoopArrivals, Sessions, ThinkTime, Work
 
 IntArray = NDArray[np.int64]
 NONE = -1
+SMALLEST_CV = 1e-6  # below it times are equal
 
 
 @dataclass(frozen=True)
@@ -16,8 +17,8 @@ class Turns:
     """The requests that come by themselves first, then those that follow, turn by turn."""
 
     num_open: int
-    session: IntArray  # [num_requests] NONE where requests have nothing to do with each other
-    follower: IntArray  # [num_requests] the next turn; NONE: the last
+    session: IntArray  # [num_requests] NONE: nothing to do with each other, or not yet known
+    follower: IntArray  # [num_requests] the next turn; NONE: the last, or not yet known
     think_s: NDArray[np.float64]  # [num_requests] from the end of the turn before; 0 for the first
 
 
@@ -32,8 +33,8 @@ def sample_turns(workload: Workload, count: int, rng: np.random.Generator) -> Tu
 
 
 def think_s(think: ThinkTime, count: int, rng: np.random.Generator) -> NDArray[np.float64]:
-    """Gamma-distributed think times; constant where cv is 0."""
-    if think.mean_s == 0.0 or think.cv == 0.0:
+    """Gamma-distributed think times; constant without spread."""
+    if think.mean_s == 0.0 or think.cv < SMALLEST_CV:
         return np.full(count, think.mean_s)
     shape = 1.0 / think.cv**2
     return rng.gamma(shape, think.mean_s / shape, size=count)
@@ -52,14 +53,16 @@ def with_history(turns: Turns, prompt_tokens: IntArray, output_tokens: IntArray)
 
 
 def _closed_loop(arrivals: ClosedLoopArrivals, count: int, rng: np.random.Generator) -> Turns:
+    """Who asks a request after the first of each client shows as the answers come."""
     clients = min(arrivals.num_clients, count)
-    follower = np.arange(clients, count + clients)
+    session = np.full(count, NONE, dtype=np.int64)
+    session[:clients] = np.arange(clients)
     thinks = think_s(arrivals.think, count, rng)
     thinks[:clients] = 0.0  # their first arrivals are drawn with the arrivals
     return Turns(
         num_open=clients,
-        session=np.arange(count) % clients,
-        follower=np.where(follower < count, follower, NONE),
+        session=session,
+        follower=np.full(count, NONE, dtype=np.int64),
         think_s=thinks,
     )
 

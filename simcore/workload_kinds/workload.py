@@ -1,8 +1,8 @@
 """The workload of a scenario: who asks, how often, for how much."""
 
-from typing import Self
+from typing import Annotated, Self
 
-from pydantic import Field, model_validator
+from pydantic import Discriminator, Field, Tag, model_validator
 
 from simcore.profile.schema import Frozen
 from simcore.workload_kinds.arrivals import AnyArrivals, ClosedLoopArrivals, RecordedArrivals
@@ -12,12 +12,22 @@ from simcore.workload_kinds.recording import Recording
 from simcore.workload_kinds.sessions import Sessions
 
 
+def _spelling(value: object) -> str:
+    return "share" if isinstance(value, dict | DomainShare) else "weight"
+
+
+WeightOrShare = Annotated[
+    Annotated[float, Tag("weight")] | Annotated[DomainShare, Tag("share")],
+    Discriminator(_spelling),  # so that a wrong value gives one error, not one for each spelling
+]
+
+
 class Workload(Frozen):
     """What the service is asked for."""
 
     arrivals: AnyArrivals
     lengths: AnyLengths
-    domains: dict[str, float | DomainShare] = Field(
+    domains: dict[str, WeightOrShare] = Field(
         default_factory=dict, description="domain -> weight or share; empty: every domain alike"
     )
     sessions: Sessions | None = Field(None, description="null: every request by itself")

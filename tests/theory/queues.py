@@ -30,6 +30,20 @@ def erlang_arrivals_wait_s(stages: int, utilisation: float, service_s: float) ->
     return float(sigma * service_s / (1 - sigma))
 
 
+def machine_repairman(clients: int, think_s: float, service_s: float) -> tuple[float, float]:
+    """(throughput, mean time in the system) of M/M/1//N: clients think, then ask the one seat.
+
+    Shares of time p_k ∝ N! / (N − k)! (service / think)^k with k in the system; X = (1 − p_0) / S
+    and R = N / X − Z. Neither depends on the law of thinking, nor on that of the service where the
+    seat is shared.
+    """
+    weights = [1.0]
+    for present in range(clients):
+        weights.append(weights[-1] * (clients - present) * service_s / think_s)
+    rate_per_s = (1.0 - 1.0 / math.fsum(weights)) / service_s
+    return rate_per_s, clients / rate_per_s - think_s
+
+
 def stepped_queue(
     rate_per_s: float, mean_tokens: float, seats: int, step_s: StepSeconds, longest: int
 ) -> tuple[float, float]:

@@ -64,16 +64,19 @@ def run(
     draw_prompt: Draw | None = None,
     draw_output: Draw | None = None,
     replicas: int = 1,
+    arrivals: dict[str, Any] | None = None,
     changes: dict[str, Any] | None = None,
 ) -> Finished:
     """Plain decoding of requests whose lengths come from any law, memory without end.
 
-    Poisson arrivals, or all at time 0 where the rate is None. The workload's own laws of lengths
-    are replaced in the state, before the service begins. `changes` of the scenario come last.
+    Poisson arrivals, or all at time 0 where the rate is None, or those given. The workload's own
+    laws of lengths are replaced in the state, before the service begins. `changes` of the scenario
+    come last.
     """
-    arrivals: dict[str, Any] = {"kind": "batch"}
-    if rate_per_s is not None:
-        arrivals = {"kind": "poisson", "rate_per_s": rate_per_s}
+    if arrivals is None:
+        arrivals = {"kind": "batch"}
+        if rate_per_s is not None:
+            arrivals = {"kind": "poisson", "rate_per_s": rate_per_s}
     scenario = make_scenario(
         stored,
         **{
