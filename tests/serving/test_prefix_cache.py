@@ -653,7 +653,7 @@ def test_memory_without_end_is_no_trouble_for_the_cache(recorded_profile):
 
 
 def test_prompts_that_can_never_fit_are_rejected_and_not_kept_track_of(run_rows, recorded_profile):
-    lengths = {"kind": "fixed", "prompt_tokens": 10**9, "output_tokens": 10**9}
+    lengths = {"kind": "fixed", "prompt_tokens": 3 * 10**7, "output_tokens": 10**7}
     result = simulate(make_scenario(recorded_profile, **{**SESSIONS, "workload.lengths": lengths}))
     check_result(result)
     assert set(result.requests["reason"]) == {"prompt can never fit", "session ended"}
