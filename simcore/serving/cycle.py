@@ -9,11 +9,16 @@ from simcore.serving.state import State
 def draw(state: State, request: int) -> None:
     """The cycle of one decoding request: proposed, verified and accepted drafts."""
     row = state.requests[request]
+    if row.step_mode == 0:
+        row.step_proposed = 0
+        row.step_verified = 0
+        row.step_accepted = 0
+        return
     mode = state.modes[row.step_mode]
     position = int(row.emitted_tokens)
     tables = state.cycles
     trace_row = 0
-    if tables.is_trace and row.step_mode > 0:
+    if tables.is_trace:
         while position - row.segment_start >= tables.output_tokens[row.trace]:
             row.segment_start += tables.output_tokens[row.trace]
             row.segment += 1
