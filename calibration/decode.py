@@ -1,10 +1,12 @@
 """Real decoding of one request: prefill, then draft-verify cycles until EOS or the limit."""
 
-from collections.abc import Sequence, Set
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 
+from calibration.contracts.contract import VerificationContract
+from calibration.contracts.cut import Stopping, cut
 from calibration.models import LanguageModel
 from calibration.proposers.protocol import Proposer
 from calibration.step import Batch, prefill, run_step
@@ -39,6 +41,7 @@ def decode(
     sampling: Sampling,
     max_tokens: int,
     generator: torch.Generator,
+    contract: VerificationContract | None = None,
 ) -> Decoded:
     """Decode at most `max_tokens` tokens after `prompt_ids`; γ = 0 or no proposer: plainly.
 
@@ -53,11 +56,13 @@ def decode(
     if proposer is not None:
         proposer.keep(0)
     batch = Batch(torch.tensor([list(prompt_ids)]), target.new_cache(), [generator])
+    stopping = Stopping(max_tokens, target.eos_token_ids)
     emitted = [int(prefill(target, batch, sampling))]
     cycles: list[Cycle] = []
-    while emitted[-1] not in target.eos_token_ids and len(emitted) < max_tokens:
-        outcome = run_step(target, proposer, batch, num_speculative_tokens, sampling)
-        tokens = cut(outcome.emitted[0].tolist(), max_tokens - len(emitted), target.eos_token_ids)
+    ending = stopping.ending(emitted)
+    while ending is None:
+        outcome = run_step(target, proposer, batch, num_speculative_tokens, sampling, contract)
+        tokens, ending = cut(outcome.emitted[0].tolist(), stopping, emitted)
         cycles.append(
             Cycle(
                 start=len(emitted),
@@ -69,11 +74,3 @@ def decode(
         )
         emitted += tokens
     return Decoded(emitted, cycles)
-
-
-def cut(token_ids: list[int], room_tokens: int, eos_token_ids: Set[int]) -> list[int]:
-    """`token_ids` up to the limit and up to EOS, which is kept."""
-    for index, token in enumerate(token_ids[:room_tokens]):
-        if token in eos_token_ids:
-            return token_ids[: index + 1]
-    return token_ids[:room_tokens]
