@@ -11,8 +11,9 @@ def choose_children(rule: SiblingRule, q: torch.Tensor, num_children: int, luck:
     """Tokens of a node's children in order of trial, from q [V].
 
     `specinfer` draws them independently, so that they may repeat; `sequoia` without replacement,
-    uniformly over the rest once q is empty; `top_k` takes the likeliest, ties in order of index. Each rule's verification
-    (RecursiveRejection) is exact for its own choice. At most V without repetition.
+    uniformly over the rest once q is empty; `top_k` takes the likeliest, ties in order of index.
+    Each rule's verification (RecursiveRejection) is exact for its own choice. At most V without
+    repetition.
     """
     if rule is SiblingRule.TOP_K:
         return _likeliest(q, num_children)

@@ -1,7 +1,7 @@
 """What the decoding loop asks of any proposer."""
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 
@@ -94,8 +94,14 @@ class Proposer(Protocol):
 Topology = DraftTree | DynamicShape  # a static tree, or the limits of one shaped anew each cycle
 
 
+@runtime_checkable
 class TreeProposer(Proposer, Protocol):
     """A proposer that can also fill a tree."""
+
+    @property
+    def fills_dynamic_trees(self) -> bool:
+        """Whether it knows how likely its candidates are, so that the best can be chosen."""
+        ...
 
     def siblings(self, sampling: Sampling) -> SiblingRule:
         """How it chooses the children of a node; `top_k` where it draws nothing."""

@@ -8,6 +8,7 @@ from calibration.decode import Decoded, decode
 from calibration.models import LanguageModel
 from calibration.proposers.draft_model import DraftModelProposer
 from calibration.proposers.ngram import NgramProposer
+from calibration.proposers.suffix import SuffixProposer
 from simcore.profile.schema import Sampling
 
 pytestmark = pytest.mark.torch
@@ -41,18 +42,19 @@ def test_plain_decoding_equals_repeated_full_passes(target, prompt_ids, plain):
 
 
 @pytest.mark.parametrize("gamma", range(1, 9))
-@pytest.mark.parametrize("kind", ["ngram", "draft_model"])
+@pytest.mark.parametrize("kind", ["ngram", "suffix", "draft_model"])
 def test_speculative_output_equals_plain_output_token_for_token(
     target, draft, prompt_ids, plain, kind, gamma
 ):
-    proposer = NgramProposer() if kind == "ngram" else DraftModelProposer(draft)
+    proposers = {"ngram": NgramProposer(), "suffix": SuffixProposer()}
+    proposer = proposers.get(kind) or DraftModelProposer(draft)
     for ids, expected in zip(prompt_ids, plain, strict=True):
         assert run(target, proposer, ids, gamma).token_ids == expected
 
 
 @pytest.mark.parametrize("limit", range(1, 14))
 def test_the_limit_cuts_a_cycle_at_every_offset(target, draft, prompt_ids, plain, limit):
-    for proposer in (NgramProposer(), DraftModelProposer(draft)):
+    for proposer in (NgramProposer(), SuffixProposer(), DraftModelProposer(draft)):
         found = run(target, proposer, prompt_ids[1], 4, max_tokens=limit)
         assert found.token_ids == plain[1][:limit]
 
@@ -63,7 +65,7 @@ def test_eos_cuts_a_cycle_at_every_offset(target, draft, prompt_ids, plain, offs
     stopping = LanguageModel(
         target.model, target.tokenizer, target.identity, frozenset({plain[1][offset]})
     )
-    for proposer in (NgramProposer(), DraftModelProposer(draft)):
+    for proposer in (NgramProposer(), SuffixProposer(), DraftModelProposer(draft)):
         found = run(stopping, proposer, prompt_ids[1], 5)
         assert found.token_ids == plain[1][: first_seen + 1]
 

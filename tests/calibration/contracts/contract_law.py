@@ -119,9 +119,7 @@ class Speculation:
     def cycle(self, prompt, output, stopping: Stopping, luck: Luck):
         """(tokens that a cycle emits after prompt + output, why the request ends)."""
         committed = [*prompt, *output]
-        candidates = fill_tree(
-            self.draft, self.tree, self.rule, self.transforms, committed, luck
-        )
+        candidates = fill_tree(self.draft, self.tree, self.rule, self.transforms, committed, luck)
         logits = self.target.over(committed, candidates)
         p = read_target(self.contract, self.transforms, logits, candidates, committed)
         verdict = self.contract.verify_one(p, candidates, luck)

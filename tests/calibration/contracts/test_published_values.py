@@ -85,7 +85,9 @@ def first_tokens(found: dict, num_tokens: int) -> dict:
     ],
 )
 def test_accepted_drafts_of_a_two_token_chain_equal_the_fractions(contract, gamma, accepted):
-    found = chain_law(contract, (Fraction(1, 3), Fraction(2, 3)), (Fraction(2, 3), Fraction(1, 3)), gamma)
+    found = chain_law(
+        contract, (Fraction(1, 3), Fraction(2, 3)), (Fraction(2, 3), Fraction(1, 3)), gamma
+    )
     assert expected_accepted(found) == pytest.approx(float(accepted), abs=1e-12)
     assert first_tokens(found, 1)[0,] == pytest.approx(1 / 3, abs=1e-12)
 
