@@ -14,6 +14,7 @@ from functools import partial
 import torch
 
 from calibration.contracts.cut import Stopping, cut
+from calibration.contracts.greedy import GREEDY as GREEDY_EQUALITY
 from calibration.grid import Cell, Grid, PrefillShape, Shape
 from calibration.models import LanguageModel, crop_cache
 from calibration.proposers.protocol import Proposal, Proposer
@@ -86,7 +87,7 @@ class StepBench:
     def _time_step(self, gamma: int) -> list[Timing]:
         start_s = time.perf_counter()
         batch = Batch(self._prompt_ids, self._cache, self._generators)
-        outcome = run_step(self._target, self._continuation, batch, gamma, GREEDY)
+        outcome = run_step(self._target, self._continuation, batch, gamma, GREEDY, GREEDY_EQUALITY)
         stopping = Stopping(self._shape.context_tokens + gamma + 1, self._target.eos_token_ids)
         for row in outcome.emitted.tolist():
             cut(row, stopping, ())

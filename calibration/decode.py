@@ -7,6 +7,7 @@ import torch
 
 from calibration.contracts.contract import VerificationContract
 from calibration.contracts.cut import Stopping, cut
+from calibration.contracts.named import chain_contract
 from calibration.models import LanguageModel
 from calibration.proposers.protocol import Proposer
 from calibration.step import Batch, prefill, run_step
@@ -30,6 +31,7 @@ class Decoded:
 
     token_ids: list[int]
     cycles: list[Cycle]
+    contract: str  # its label, which says where it is not exact
 
 
 def decode(
@@ -46,6 +48,7 @@ def decode(
     """Decode at most `max_tokens` tokens after `prompt_ids`; γ = 0 or no proposer: plainly.
 
     The first token comes from the prefill, the rest from cycles. EOS and the limit cut a cycle.
+    Contract: by default greedy equality at temperature 0 and token-wise rejection above.
     Raises ValueError for an empty prompt, γ < 0 or `max_tokens` < 1.
     """
     if not prompt_ids or num_speculative_tokens < 0 or max_tokens < 1:
@@ -53,6 +56,7 @@ def decode(
             f"{len(prompt_ids)} prompt tokens, γ = {num_speculative_tokens}, max_tokens = "
             f"{max_tokens}; expected at least 1, 0 and 1"
         )
+    contract = chain_contract(sampling) if contract is None else contract
     if proposer is not None:
         proposer.keep(0)
     batch = Batch(torch.tensor([list(prompt_ids)]), target.new_cache(), [generator])
@@ -73,4 +77,4 @@ def decode(
             )
         )
         emitted += tokens
-    return Decoded(emitted, cycles)
+    return Decoded(emitted, cycles, contract.label)

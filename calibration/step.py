@@ -55,12 +55,9 @@ def run_step(
     batch: Batch,
     num_speculative_tokens: int,
     sampling: Sampling,
-    contract: VerificationContract | None = None,
+    contract: VerificationContract,
 ) -> StepOutcome:
-    """Advance every request of `batch` by one cycle; without proposer or γ by one plain token.
-
-    Contract: by default greedy equality at temperature 0 and token-wise rejection above.
-    """
+    """Advance every request of `batch` by one cycle; without proposer or γ by one plain token."""
     watch = Stopwatch(target.device)
     if proposer is None or num_speculative_tokens == 0:
         proposal = empty_proposal(len(batch.token_ids))
@@ -72,7 +69,6 @@ def run_step(
     query_ids = torch.cat([batch.token_ids[:, -1:], proposal.token_ids], dim=1)  # [B, M+1]
     logits = target.forward(query_ids, batch.cache)  # [B, M+1, V]
     watch.lap("target")
-    contract = chain_contract(sampling) if contract is None else contract
     verdicts = _verdicts(contract, logits, proposal, sampling, batch)
     accepted = min(verdict.accepted for verdict in verdicts)
     emitted = _emitted(proposal, verdicts, accepted)

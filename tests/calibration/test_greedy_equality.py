@@ -4,6 +4,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install .[calibration]")
 
+from calibration.contracts.typical import TypicalAcceptance
 from calibration.decode import Decoded, decode
 from calibration.models import LanguageModel
 from calibration.proposers.draft_model import DraftModelProposer
@@ -106,6 +107,21 @@ def test_a_chain_after_a_sampled_full_acceptance_reads_what_the_draft_cache_lack
     lagging = proposer.propose(longer, 3, GREEDY, generators)
     fresh = DraftModelProposer(target).propose(longer, 3, GREEDY, generators)
     assert torch.equal(lagging.token_ids, fresh.token_ids)
+
+
+@pytest.mark.parametrize("contract", [None, TypicalAcceptance()])
+def test_the_result_of_a_relaxed_contract_says_that_it_is_not_exact(target, prompt_ids, contract):
+    decoded = decode(
+        target,
+        NgramProposer(),
+        prompt_ids[0],
+        num_speculative_tokens=4,
+        sampling=Sampling(temperature=1.0),
+        max_tokens=8,
+        generator=torch.Generator().manual_seed(3),
+        contract=contract,
+    )
+    assert ("(not exact)" in decoded.contract) == (contract is not None)
 
 
 def test_an_empty_prompt_or_a_negative_draft_length_is_refused(target):

@@ -9,6 +9,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed: pip install
 
 from calibration.errors import CalibrationError
 from calibration.proposers.ngram import NgramProposer, lookup
+from calibration.proposers.protocol import Proposal
 from simcore.acceptance.topology.dynamic_tree import DynamicShape
 from simcore.acceptance.tree import DraftTree, chain
 from simcore.profile.schema import Sampling
@@ -84,6 +85,13 @@ def test_a_tree_holds_what_followed_other_occurrences_the_most_recent_first():
     (candidates,) = proposal.candidates()
     assert candidates.parents == (-1, -1, 0, 0, 1)
     assert candidates.token_ids == (5, 7, 9, 6, 8)
+
+
+def test_a_proposal_whose_trees_do_not_fit_its_lengths_is_refused():
+    drafts = torch.tensor([[3, 4], [5, 0]])
+    assert Proposal(drafts, (2, 1), None, ((-1, -1), (-1,))).candidates()[1].token_ids == (5,)
+    with pytest.raises(ValueError, match="trees of"):
+        Proposal(drafts, (2, 1), None, ((-1, 0), (-1, 0)))
 
 
 def test_dynamic_trees_are_refused_for_want_of_likelihoods():

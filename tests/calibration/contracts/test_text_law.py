@@ -66,7 +66,7 @@ WAYS = {
     "specinfer": (SPECINFER, BRANCHING, SiblingRule.SPECINFER),
     "sequoia": (SEQUOIA, BRANCHING, SiblingRule.SEQUOIA),
     "top_k": (TOP_K, TWO_DEEP, SiblingRule.TOP_K),
-    "top_k, drawn children": (TOP_K, BRANCHING, SiblingRule.SPECINFER),
+    "top_k, drawn children": (TOP_K, DraftTree((-1, -1)), SiblingRule.SPECINFER),
 }
 
 
