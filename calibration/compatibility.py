@@ -6,16 +6,18 @@ is one reason; whoever asked refuses with the reasons, or decodes plainly and re
 
 from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
+from enum import IntEnum
 
 from calibration.contracts.contract import VerificationContract
 from calibration.contracts.cut import Stopping
 from calibration.contracts.transforms import Transforms
 from calibration.errors import CalibrationError
 from calibration.models import LanguageModel
-from calibration.proposers.protocol import Proposer, Topology, TreeProposer
+from calibration.proposers.protocol import Proposer, Topology, TreeFiller
 from simcore.acceptance.topology.dynamic_tree import DynamicShape
+from simcore.acceptance.topology.sibling_rules import SiblingRule
 from simcore.acceptance.tree import DraftTree
-from simcore.profile.schema import Contract, ModelIdentity
+from simcore.profile.schema import Contract, ModelIdentity, Sampling
 
 SPECIAL_ROLES = ("bos_token", "eos_token")  # padding and the like take no part in a text
 
@@ -29,6 +31,23 @@ class ModelFacts:
     special_token_ids: Mapping[str, int]  # role ("bos_token", ...) or text of an added one -> id
     eos_token_ids: Set[int]
     adapter: str | None = None
+
+
+class Fills(IntEnum):
+    """The widest kind of topology that a proposer can fill."""
+
+    CHAINS = 0
+    STATIC_TREES = 1
+    DYNAMIC_TREES = 2
+
+
+@dataclass(frozen=True)
+class ProposerFacts:
+    """What a proposer states about its candidates."""
+
+    name: str
+    siblings: SiblingRule  # how it chooses them; `top_k`: they are point masses
+    fills: Fills
 
 
 @dataclass(frozen=True)
@@ -66,8 +85,18 @@ def model_facts(model: LanguageModel, adapter: str | None = None) -> ModelFacts:
     )
 
 
+def proposer_facts(proposer: Proposer, sampling: Sampling) -> ProposerFacts:
+    """The facts of a proposer of chains, which may fill trees as well."""
+    if not isinstance(proposer, TreeFiller):
+        is_point = proposer.proposes_point_mass(sampling)
+        siblings = SiblingRule.TOP_K if is_point else SiblingRule.SPECINFER
+        return ProposerFacts(proposer.name, siblings, Fills.CHAINS)
+    fills = Fills.DYNAMIC_TREES if proposer.fills_dynamic_trees else Fills.STATIC_TREES
+    return ProposerFacts(proposer.name, proposer.siblings(sampling), fills)
+
+
 def check_compatible(
-    target: ModelFacts, draft: ModelFacts | None, proposer: Proposer, asked: Asked
+    target: ModelFacts, draft: ModelFacts | None, proposer: ProposerFacts, asked: Asked
 ) -> None:
     """Raise IncompatibleError with every reason why speculation as asked is impossible."""
     reasons = incompatibilities(target, draft, proposer, asked)
@@ -76,7 +105,7 @@ def check_compatible(
 
 
 def incompatibilities(
-    target: ModelFacts, draft: ModelFacts | None, proposer: Proposer, asked: Asked
+    target: ModelFacts, draft: ModelFacts | None, proposer: ProposerFacts, asked: Asked
 ) -> tuple[str, ...]:
     """Every reason; empty where there is none. `draft`: the proposer's own model, if any."""
     return (
@@ -200,26 +229,26 @@ def _stopping(target: ModelFacts, stopping: Stopping) -> Iterator[str]:
         yield f"end tokens {outside} do not exist; expected 0 to {vocab_size - 1}"
 
 
-def _topology(proposer: Proposer, asked: Asked) -> Iterator[str]:
-    if asked.topology is None:
+def _topology(proposer: ProposerFacts, asked: Asked) -> Iterator[str]:
+    if asked.topology is None or _is_chain(asked.topology):
         return
-    if not isinstance(proposer, TreeProposer):
+    if proposer.fills is Fills.CHAINS:
         yield f"proposer {proposer.name!r} proposes chains only; expected no tree"
-    elif isinstance(asked.topology, DynamicShape) and not proposer.fills_dynamic_trees:
+    elif isinstance(asked.topology, DynamicShape) and proposer.fills is not Fills.DYNAMIC_TREES:
         yield f"proposer {proposer.name!r} fills static trees only; expected no dynamic one"
-    if asked.contract.verifies_chains_only and not _is_chain(asked.topology):
+    if asked.contract.verifies_chains_only:
         yield f"contract {asked.contract.label!r} verifies chains only; expected one for trees"
 
 
-def _contract(proposer: Proposer, asked: Asked) -> Iterator[str]:
-    rule, sampling = asked.contract.sibling_rule, asked.transforms.sampling
-    if rule is None or asked.topology is None or not isinstance(proposer, TreeProposer):
+def _contract(proposer: ProposerFacts, asked: Asked) -> Iterator[str]:
+    rule = asked.contract.sibling_rule
+    if rule is None or asked.topology is None or _is_chain(asked.topology):
         return
-    if not proposer.proposes_point_mass(sampling) and proposer.siblings(sampling) is not rule:
+    if proposer.siblings not in (rule, SiblingRule.TOP_K):
         yield (
             f"contract {asked.contract.label!r} takes children chosen by {rule.value!r}, proposer "
-            f"{proposer.name!r} chooses them by {proposer.siblings(sampling).value!r}; expected "
-            "the same, else the text is not the target's"
+            f"{proposer.name!r} chooses them by {proposer.siblings.value!r}; expected the same, "
+            "else the text is not the target's"
         )
 
 

@@ -47,8 +47,9 @@ class GreedyEquality(VerificationContract):
 
 def _choices(scores: torch.Tensor) -> Any:
     """The argmax of every row [..., V], as nested lists; NO_TOKEN where every score is -inf."""
-    best = scores.max(dim=-1)
-    return best.indices.masked_fill(best.values.isneginf(), NO_TOKEN).tolist()
+    choices = scores.argmax(dim=-1, keepdim=True)
+    is_out = scores.gather(-1, choices).isneginf()
+    return choices.masked_fill(is_out, NO_TOKEN).squeeze(-1).tolist()
 
 
 def _verdict(choices: list[int], candidates: Candidates) -> Verdict:

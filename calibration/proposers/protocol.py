@@ -95,8 +95,8 @@ Topology = DraftTree | DynamicShape  # a static tree, or the limits of one shape
 
 
 @runtime_checkable
-class TreeProposer(Proposer, Protocol):
-    """A proposer that can also fill a tree."""
+class TreeFiller(Proposer, Protocol):
+    """A proposer of chains that can fill a tree as well."""
 
     @property
     def fills_dynamic_trees(self) -> bool:

@@ -43,9 +43,15 @@ class SuffixSettings:
     offset: float = 0.0
     min_token_prob: float = 0.1  # of a whole path
     max_remembered_tokens: int = 100_000  # of earlier outputs; the older half goes when it is full
+    max_texts: int = 256  # requests whose automata are kept, about 400 bytes a token
 
     def __post_init__(self) -> None:
-        counts = (self.max_match_tokens, self.max_draft_tokens, self.max_remembered_tokens)
+        counts = (
+            self.max_match_tokens,
+            self.max_draft_tokens,
+            self.max_remembered_tokens,
+            self.max_texts,
+        )
         if min(counts) < 1 or self.factor < 0.0 or not 0.0 <= self.min_token_prob <= 1.0:
             raise CalibrationError(
                 f"suffix decoding with {self}; expected counts of at least 1, a factor of at least "
@@ -60,8 +66,8 @@ class SuffixSettings:
 class SuffixProposer:
     """Looks up the suffixes of each request in its own text and in remembered outputs.
 
-    What it proposes depends on the text alone. Automata of texts are kept from call to call and
-    found again by their text, so that requests may come, go and change places.
+    What it proposes depends on the text alone. The automata of the latest texts are kept and found
+    again by what they hold, so that requests may come, go, change places, or be asked one by one.
     """
 
     name = "suffix"
@@ -70,7 +76,7 @@ class SuffixProposer:
 
     def __init__(self, settings: SuffixSettings | None = None) -> None:
         self.settings = settings or SuffixSettings()
-        self._texts: list[_Text] = []
+        self._texts: list[_Text] = []  # the latest last
         self._outputs: deque[Sequence[int]] = deque()
         self._earlier = SuffixAutomaton()
 
@@ -119,14 +125,10 @@ class SuffixProposer:
         return tree_proposal(self._best_trees(token_ids, partial(ranked_tree, topology)))
 
     def keep(self, num_tokens: int) -> None:
-        """Other requests follow after 0; committed text is never taken back."""
-        if num_tokens == 0:
-            self._texts = []
+        """Nothing to forget: only committed text was read."""
 
     def _best_trees(self, token_ids: torch.Tensor, build: Build) -> list[RankedTree]:
-        rows = token_ids.numpy()
-        self._texts = [self._text(index, row) for index, row in enumerate(rows)]
-        return [self._best_tree(text, build) for text in self._texts]
+        return [self._best_tree(self._text(row), build) for row in token_ids.numpy()]
 
     def _best_tree(self, text: "_Text", build: Build) -> RankedTree:
         best = RankedTree((), (), 0.0)
@@ -150,18 +152,15 @@ class SuffixProposer:
             for state, match_tokens in [*beyond, *(e for e in found if e[1] < longest)]:
                 yield automaton, state, match_tokens
 
-    def _text(self, index: int, tokens: TokenArray) -> "_Text":
-        """The automaton of this text: an earlier one that it continues, or a new one."""
-        for text in [*self._texts[index : index + 1], *self._texts]:
-            if (
-                len(text.tokens) <= len(tokens)
-                and (tokens[: len(text.tokens)] == text.tokens).all()
-            ):
-                text.extend(tokens)
-                return text
-        fresh = _Text()
-        fresh.extend(tokens)
-        return fresh
+    def _text(self, tokens: TokenArray) -> "_Text":
+        """The automaton of this text: that of an earlier one which it continues, or a new one."""
+        continued = [text for text in self._texts if text.begins(tokens)]
+        found = max(continued, key=lambda text: len(text.tokens), default=None) or _Text()
+        if continued:
+            self._texts.remove(found)
+        found.extend(tokens)
+        self._texts = [*self._texts, found][-self.settings.max_texts :]
+        return found
 
     def _learn(self, output_ids: Sequence[int]) -> None:
         self._earlier.start_text()
@@ -182,6 +181,13 @@ class _Text:
     def __init__(self) -> None:
         self.tokens: TokenArray = np.empty(0, dtype=np.int64)
         self.automaton = SuffixAutomaton()
+
+    def begins(self, tokens: TokenArray) -> bool:
+        """Whether `tokens` [S] continue this text."""
+        size = len(self.tokens)
+        if size > len(tokens) or self.tokens[-1] != tokens[size - 1]:
+            return False
+        return bool((tokens[:size] == self.tokens).all())
 
     def extend(self, tokens: TokenArray) -> None:
         """Grow to `tokens` [S], which begin with what there is."""

@@ -142,7 +142,7 @@ def test_proposals_equal_the_rule_by_plain_search(
 @PROPERTIES
 def test_what_is_proposed_depends_on_the_text_and_not_on_calls_before(text, data):
     """Rows grow, swap and are dropped between calls; automata are found again by their text."""
-    proposer = SuffixProposer()
+    proposer = SuffixProposer(SuffixSettings(max_texts=data.draw(st.integers(1, 3))))
     rows = [text, text[::-1], [*text[1:], text[0]]]
     size = 3
     while size < len(text):
@@ -152,6 +152,7 @@ def test_what_is_proposed_depends_on_the_text_and_not_on_calls_before(text, data
         for row, tokens in enumerate(batch):
             alone = together.token_ids[row, : together.lengths[row]].tolist()
             assert alone == proposed(SuffixProposer(), tokens, 5)
+            assert alone == proposed(proposer, tokens, 5)
         size += data.draw(st.integers(1, 4))
 
 
@@ -189,6 +190,20 @@ def test_trees_stay_within_their_topology(text, gamma):
     assert narrow.num_nodes <= wide.num_nodes <= 2 * gamma
     if wide.num_nodes:
         assert max(map(len, rank_paths(DraftTree(wide.parents)))) <= gamma
+
+
+def test_a_growing_text_is_read_once_even_when_requests_are_asked_one_by_one(monkeypatch):
+    read: list[int] = []
+    append = SuffixAutomaton.append
+    monkeypatch.setattr(
+        SuffixAutomaton, "append", lambda own, ids: (read.append(len(ids)), append(own, ids))
+    )
+    proposer, texts = SuffixProposer(), [[1, 2, 3, 4], [1, 2, 5, 6]]
+    for _ in range(5):
+        for text in texts:
+            proposed(proposer, text, 4)
+            text += [text[-2], text[-1]]
+    assert read == [4, 4, *[2] * 8]
 
 
 def test_memory_keeps_the_newer_outputs_when_it_is_full():

@@ -1,6 +1,6 @@
 """Speculation that cannot be what was asked is found out before anything runs, with its reasons."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pytest
 
@@ -8,11 +8,14 @@ torch = pytest.importorskip("torch", reason="torch is not installed: pip install
 
 from calibration.compatibility import (
     Asked,
+    Fills,
     IncompatibleError,
+    ProposerFacts,
     check_compatible,
     check_draft,
     incompatibilities,
     model_facts,
+    proposer_facts,
 )
 from calibration.contracts.block import BLOCK
 from calibration.contracts.cut import Stopping
@@ -35,17 +38,13 @@ TREE = DraftTree((-1, -1, 0))
 STOPPING = Stopping(8, frozenset({0}))
 
 
-@dataclass(frozen=True)
-class DrawnTrees(SuffixProposer):
-    """Says that it draws the children of its trees, by a rule of its own."""
+NGRAM = proposer_facts(NgramProposer(), WARM.sampling)
+SUFFIX = proposer_facts(SuffixProposer(), WARM.sampling)
 
-    rule: SiblingRule
 
-    def proposes_point_mass(self, sampling):
-        return False
-
-    def siblings(self, sampling):
-        return self.rule
+def drawing(rule: SiblingRule) -> ProposerFacts:
+    """A proposer that draws the children of its trees."""
+    return ProposerFacts("drawing", rule, Fills.STATIC_TREES)
 
 
 @pytest.fixture
@@ -62,7 +61,7 @@ def asked(contract=TOKEN_WISE, topology=None, transforms=WARM, stopping=STOPPING
 
 def the_reason(facts, wanted: Asked, proposer=None, draft=True) -> str:
     own, other = facts
-    found = incompatibilities(own, other if draft else None, proposer or NgramProposer(), wanted)
+    found = incompatibilities(own, other if draft else None, proposer or NGRAM, wanted)
     assert len(found) == 1, found
     return found[0]
 
@@ -70,15 +69,15 @@ def the_reason(facts, wanted: Asked, proposer=None, draft=True) -> str:
 @pytest.mark.parametrize(
     ("wanted", "proposer"),
     [
-        (asked(), NgramProposer()),
-        (asked(GREEDY, transforms=GREEDILY), NgramProposer()),
-        (asked(BLOCK, chain(4)), SuffixProposer()),
-        (asked(TOP_K, TREE), NgramProposer()),
-        (asked(SEQUOIA, TREE), SuffixProposer()),  # point masses are verified as such
-        (asked(SPECINFER, TREE), DrawnTrees(SiblingRule.SPECINFER)),
-        (asked(TOP_K, TREE), DrawnTrees(SiblingRule.SPECINFER)),
-        (asked(TOP_K, DynamicShape(2, 2, 4)), SuffixProposer()),
-        (asked(TypicalAcceptance(), TREE, GREEDILY), NgramProposer()),
+        (asked(), NGRAM),
+        (asked(GREEDY, transforms=GREEDILY), NGRAM),
+        (asked(BLOCK, chain(4)), SUFFIX),
+        (asked(TOP_K, TREE), NGRAM),
+        (asked(SEQUOIA, TREE), SUFFIX),  # point masses are verified as such
+        (asked(SPECINFER, TREE), drawing(SiblingRule.SPECINFER)),
+        (asked(TOP_K, TREE), drawing(SiblingRule.SPECINFER)),
+        (asked(TOP_K, DynamicShape(2, 2, 4)), SUFFIX),
+        (asked(TypicalAcceptance(), TREE, GREEDILY), NGRAM),
     ],
 )
 def test_what_fits_has_no_reason_against_it(facts, wanted, proposer):
@@ -87,7 +86,11 @@ def test_what_fits_has_no_reason_against_it(facts, wanted, proposer):
 
 def test_a_draft_model_of_the_same_family_fits(target, draft, facts):
     check_draft(target, draft)
-    check_compatible(*facts, DraftModelProposer(draft), asked())
+    drafting = proposer_facts(DraftModelProposer(draft), WARM.sampling)
+    assert drafting.siblings is SiblingRule.SPECINFER
+    check_compatible(*facts, drafting, asked())
+    greedy = proposer_facts(DraftModelProposer(draft), Sampling())
+    assert greedy.siblings is SiblingRule.TOP_K
 
 
 def test_every_part_that_differs_is_named(facts):
@@ -103,7 +106,7 @@ def test_every_part_that_differs_is_named(facts):
         special_token_ids={**other.special_token_ids, "eos_token": 5},
         adapter="legal",
     )
-    found = incompatibilities(own, stranger, NgramProposer(), asked(draft_revision="abc"))
+    found = incompatibilities(own, stranger, NGRAM, asked(draft_revision="abc"))
     expected = (
         "another tokenizer",
         "scores 99 tokens",
@@ -121,7 +124,7 @@ def test_every_part_that_differs_is_named(facts):
 def test_a_pinned_target_revision_must_be_the_loaded_one(facts):
     assert "load that one" in the_reason(facts, asked(target_revision="123"))
     loaded = facts[0].identity.revision
-    assert incompatibilities(*facts, NgramProposer(), asked(target_revision=loaded)) == ()
+    assert incompatibilities(*facts, NGRAM, asked(target_revision=loaded)) == ()
 
 
 def test_adapters_of_request_target_and_draft_must_agree(facts):
@@ -155,7 +158,7 @@ def test_adapters_of_request_target_and_draft_must_agree(facts):
 )
 def test_a_request_that_contradicts_itself_is_told_why(facts, wanted, message):
     dynamic = isinstance(wanted.topology, DynamicShape) and wanted.contract is TOKEN_WISE
-    proposer = SuffixProposer() if dynamic else NgramProposer()
+    proposer = SUFFIX if dynamic else NGRAM
     assert message in the_reason(facts, wanted, proposer)
 
 
@@ -164,17 +167,19 @@ def test_a_request_that_contradicts_itself_is_told_why(facts, wanted, message):
     [(SEQUOIA, SiblingRule.SPECINFER), (SPECINFER, SiblingRule.SEQUOIA)],
 )
 def test_a_contract_refuses_children_drawn_by_another_rule(facts, contract, rule):
-    reason = the_reason(facts, asked(contract, TREE), DrawnTrees(rule))
+    reason = the_reason(facts, asked(contract, TREE), drawing(rule))
     assert f"chooses them by {rule.value!r}" in reason
 
 
 def test_a_proposer_of_chains_cannot_fill_a_tree(facts, draft):
-    assert "chains only" in the_reason(facts, asked(TOP_K, TREE), DraftModelProposer(draft))
+    drafting = proposer_facts(DraftModelProposer(draft), WARM.sampling)
+    assert "chains only" in the_reason(facts, asked(TOP_K, TREE), drafting)
+    check_compatible(*facts, drafting, asked(TOKEN_WISE, chain(3)))
 
 
 def test_a_refusal_is_one_sentence_and_keeps_its_reasons(facts):
     with pytest.raises(IncompatibleError) as error:
-        check_compatible(*facts, NgramProposer(), asked(GREEDY, adapter="legal"))
+        check_compatible(*facts, NGRAM, asked(GREEDY, adapter="legal"))
     assert len(error.value.reasons) == 3
     assert str(error.value) == "; ".join(error.value.reasons)
     assert isinstance(error.value, CalibrationError)

@@ -10,12 +10,13 @@ from scipy.stats import chi2, chisquare, ncx2
 
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install .[calibration]")
 
+from contract_law import choose_children
+
 from calibration.contracts.block import BLOCK
 from calibration.contracts.candidates import Candidates, chain_candidates
 from calibration.contracts.judge import judge
 from calibration.contracts.luck import GeneratorLuck
 from calibration.contracts.recursive_rejection import SEQUOIA, SPECINFER, TOKEN_WISE, TOP_K
-from calibration.contracts.siblings import choose_children
 from calibration.contracts.transforms import Transforms
 from calibration.randomness import keyed_generator
 from simcore.acceptance.topology.sibling_rules import SiblingRule

@@ -9,12 +9,11 @@ from hypothesis import strategies as st
 
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install .[calibration]")
 
-from contract_law import law
+from contract_law import choose_children, law
 
 from calibration.contracts.block import BLOCK
 from calibration.contracts.candidates import Candidates, chain_candidates
 from calibration.contracts.recursive_rejection import SEQUOIA, SPECINFER, TOKEN_WISE, TOP_K
-from calibration.contracts.siblings import choose_children
 from simcore.acceptance.topology.sibling_rules import SiblingRule, child_posterior
 from simcore.acceptance.trace import RANK_ABSENT
 
