@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install .[calibration]")
 
-from contract_law import Speculation, TinyModel, plain_law, total_variation
+from contract_law import Speculation, TinyModel, law, plain_law, total_variation
 
 from calibration.contracts.block import BLOCK
 from calibration.contracts.cut import Stopping
@@ -33,6 +33,7 @@ STOPPING = Stopping(3, frozenset({EOS}))
 BRANCHING = DraftTree((-1, -1, 0))
 TWO_DEEP = DraftTree((-1, -1, 0, 0, 1))
 WARM = Sampling(temperature=0.8)
+WARM_ONLY, ENDLESS = Transforms(WARM), Stopping(100)
 
 
 def no_repeats(history) -> set[int]:
@@ -90,6 +91,18 @@ def test_exactness_holds_for_any_two_models(way, seeds, spread):
     transforms, stopping = Transforms(Sampling(temperature=1.0)), Stopping(2)
     found = speculation(*WAYS[way], transforms, target, draft).text_law((1, 2), stopping)
     assert total_variation(found, plain_law(target, transforms, (1, 2), stopping)) < 1e-9
+
+
+@given(seeds=st.tuples(st.integers(0, 999), st.integers(0, 999)), spread=st.floats(0.1, 4.0))
+@settings(derandomize=True, deadline=None, max_examples=15)
+def test_where_context_matters_block_verification_accepts_no_fewer_either(seeds, spread):
+    target, draft = TinyModel(3, seeds[0], spread), TinyModel(3, seeds[1], spread)
+    expected = {}
+    for contract in (BLOCK, TOKEN_WISE):
+        meeting = speculation(contract, chain(3), SiblingRule.SPECINFER, WARM_ONLY, target, draft)
+        found = law(lambda luck, meeting=meeting: len(meeting.cycle((1, 2), (), ENDLESS, luck)[0]))
+        expected[contract.name] = sum(tokens * weight for tokens, weight in found.items())
+    assert expected["block"] >= expected["token_wise"] - 1e-9
 
 
 @pytest.mark.parametrize("rule", SiblingRule)
