@@ -13,7 +13,8 @@ from functools import partial
 
 import torch
 
-from calibration.decode import cut
+from calibration.contracts.cut import Stopping, cut
+from calibration.contracts.greedy import GREEDY as GREEDY_EQUALITY
 from calibration.grid import Cell, Grid, PrefillShape, Shape
 from calibration.models import LanguageModel, crop_cache
 from calibration.proposers.protocol import Proposal, Proposer
@@ -86,9 +87,10 @@ class StepBench:
     def _time_step(self, gamma: int) -> list[Timing]:
         start_s = time.perf_counter()
         batch = Batch(self._prompt_ids, self._cache, self._generators)
-        outcome = run_step(self._target, self._continuation, batch, gamma, GREEDY)
+        outcome = run_step(self._target, self._continuation, batch, gamma, GREEDY, GREEDY_EQUALITY)
+        stopping = Stopping(self._shape.context_tokens + gamma + 1, self._target.eos_token_ids)
         for row in outcome.emitted.tolist():
-            cut(row, len(row), self._target.eos_token_ids)
+            cut(row, stopping, ())
         total_s = time.perf_counter() - start_s
         crop_cache(self._cache, self._shape.context_tokens)
         phase_s = outcome.phase_s

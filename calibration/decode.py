@@ -1,10 +1,13 @@
 """Real decoding of one request: prefill, then draft-verify cycles until EOS or the limit."""
 
-from collections.abc import Sequence, Set
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 
+from calibration.contracts.contract import VerificationContract
+from calibration.contracts.cut import Stopping, cut
+from calibration.contracts.named import chain_contract
 from calibration.models import LanguageModel
 from calibration.proposers.protocol import Proposer
 from calibration.step import Batch, prefill, run_step
@@ -28,6 +31,7 @@ class Decoded:
 
     token_ids: list[int]
     cycles: list[Cycle]
+    contract: str  # its label, which says where it is not exact
 
 
 def decode(
@@ -39,10 +43,12 @@ def decode(
     sampling: Sampling,
     max_tokens: int,
     generator: torch.Generator,
+    contract: VerificationContract | None = None,
 ) -> Decoded:
     """Decode at most `max_tokens` tokens after `prompt_ids`; γ = 0 or no proposer: plainly.
 
     The first token comes from the prefill, the rest from cycles. EOS and the limit cut a cycle.
+    Contract: by default greedy equality at temperature 0 and token-wise rejection above.
     Raises ValueError for an empty prompt, γ < 0 or `max_tokens` < 1.
     """
     if not prompt_ids or num_speculative_tokens < 0 or max_tokens < 1:
@@ -50,14 +56,17 @@ def decode(
             f"{len(prompt_ids)} prompt tokens, γ = {num_speculative_tokens}, max_tokens = "
             f"{max_tokens}; expected at least 1, 0 and 1"
         )
+    contract = chain_contract(sampling) if contract is None else contract
     if proposer is not None:
         proposer.keep(0)
     batch = Batch(torch.tensor([list(prompt_ids)]), target.new_cache(), [generator])
+    stopping = Stopping(max_tokens, target.eos_token_ids)
     emitted = [int(prefill(target, batch, sampling))]
     cycles: list[Cycle] = []
-    while emitted[-1] not in target.eos_token_ids and len(emitted) < max_tokens:
-        outcome = run_step(target, proposer, batch, num_speculative_tokens, sampling)
-        tokens = cut(outcome.emitted[0].tolist(), max_tokens - len(emitted), target.eos_token_ids)
+    ending = stopping.ending(emitted)
+    while ending is None:
+        outcome = run_step(target, proposer, batch, num_speculative_tokens, sampling, contract)
+        tokens, ending = cut(outcome.emitted[0].tolist(), stopping, emitted)
         cycles.append(
             Cycle(
                 start=len(emitted),
@@ -68,12 +77,4 @@ def decode(
             )
         )
         emitted += tokens
-    return Decoded(emitted, cycles)
-
-
-def cut(token_ids: list[int], room_tokens: int, eos_token_ids: Set[int]) -> list[int]:
-    """`token_ids` up to the limit and up to EOS, which is kept."""
-    for index, token in enumerate(token_ids[:room_tokens]):
-        if token in eos_token_ids:
-            return token_ids[: index + 1]
-    return token_ids[:room_tokens]
+    return Decoded(emitted, cycles, contract.label)

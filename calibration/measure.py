@@ -10,11 +10,12 @@ from typing import Any
 import torch
 
 from calibration import provenance
+from calibration.compatibility import check_draft
 from calibration.costs import timed_rounds
 from calibration.distill import distilled_draft
 from calibration.entries import proposer_entries, provenance_entry, title
 from calibration.errors import CalibrationError
-from calibration.models import LanguageModel, check_same_tokenizer, load_model
+from calibration.models import LanguageModel, load_model
 from calibration.progress import Track, silent
 from calibration.promptset import encode_prompts, read_prompts
 from calibration.proposers.draft_model import DraftModelProposer
@@ -126,7 +127,7 @@ def _draft(settings: MeasureSettings, target: LanguageModel, track: Track) -> La
         return None
     path = settings.draft or distilled_draft(target, settings.distill, track)
     draft = load_model(path, settings.dtype, settings.device)
-    check_same_tokenizer(target, draft)
+    check_draft(target, draft)
     if settings.draft is None:  # its folder is named by a hash
         layers = settings.distill.num_layers
         name = f"{target.identity.name} distilled to {layers} layers"

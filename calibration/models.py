@@ -112,23 +112,6 @@ def _packed_input(
     return (states.new_empty(states.shape).copy_(states), *others)
 
 
-def check_same_tokenizer(target: LanguageModel, draft: LanguageModel) -> None:
-    """Refuse a draft whose tokens mean something else than the target's."""
-    if target.identity.tokenizer != draft.identity.tokenizer:
-        raise CalibrationError(
-            f"draft '{draft.identity.name}' has another tokenizer "
-            f"({len(draft.tokenizer.get_vocab())} tokens) than target '{target.identity.name}' "
-            f"({len(target.tokenizer.get_vocab())} tokens); expected the same vocabulary; pass a "
-            "draft of the target's family"
-        )
-    if target.identity.vocab_size != draft.identity.vocab_size:
-        raise CalibrationError(
-            f"draft '{draft.identity.name}' scores {draft.identity.vocab_size} tokens, target "
-            f"'{target.identity.name}' {target.identity.vocab_size}; expected equal; pass another "
-            "draft"
-        )
-
-
 def kv_bytes_per_token(model: PreTrainedModel) -> int:
     """Keys and values of all layers for one token, in the model's dtype."""
     config = model.config

@@ -113,7 +113,7 @@ def _measure_request(
     text_ids: list[int] | None,
     settings: TraceSettings,
 ) -> Request:
-    real = Decoded([], [])
+    real = Decoded([], [], "")
     if text_ids is None:
         real = decode(
             target,

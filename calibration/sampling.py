@@ -1,16 +1,24 @@
-"""The request's transforms: logits in, the distribution that is really sampled out.
+"""The sampling settings: scores in, the distribution that is really sampled out.
 
-Temperature, then top-k, then top-p (nucleus), as engines do; temperature 0 is a point mass on the
-argmax. Both the target's p and a draft's q go through the same transforms, otherwise the exact
-verification rule would be exact for another distribution (algorithms: Leviathan et al. 2023, 2.2).
+Temperature, then top-k, top-p (nucleus) and min-p, as engines do; temperature 0 is a point mass on
+the argmax. Both the target's p and a draft's q are those that are really drawn from, otherwise the
+exact verification rules would be exact for another distribution (Leviathan et al. 2023, 2.2).
 """
 
 import torch
 
+from calibration.errors import CalibrationError
 from simcore.profile.schema import Sampling
 
+NOTHING_TO_EMIT = (
+    "no token has any probability here: the constraint or the logit bias rules out all; expected "
+    "at least one allowed token, for instance the end token"
+)
 
-def token_probabilities(logits: torch.Tensor, sampling: Sampling) -> torch.Tensor:
+
+def token_probabilities(
+    logits: torch.Tensor, sampling: Sampling, min_p: float = 0.0
+) -> torch.Tensor:
     """Probabilities [..., V] of `logits` [..., V]; float64 stays float64, others become float32."""
     scores = logits if logits.dtype == torch.float64 else logits.float()
     if sampling.temperature == 0.0:
@@ -21,7 +29,9 @@ def token_probabilities(logits: torch.Tensor, sampling: Sampling) -> torch.Tenso
         smallest_kept = scores.topk(sampling.top_k, dim=-1).values[..., -1:]  # [..., 1]
         scores = scores.masked_fill(scores < smallest_kept, -torch.inf)
     probabilities = torch.softmax(scores, dim=-1)
-    return _nucleus(probabilities, sampling.top_p) if sampling.top_p < 1.0 else probabilities
+    if sampling.top_p < 1.0:
+        probabilities = _nucleus(probabilities, sampling.top_p)
+    return _likely(probabilities, min_p) if min_p > 0.0 else probabilities
 
 
 def _nucleus(probabilities: torch.Tensor, top_p: float) -> torch.Tensor:
@@ -33,6 +43,18 @@ def _nucleus(probabilities: torch.Tensor, top_p: float) -> torch.Tensor:
     return kept / kept.sum(dim=-1, keepdim=True)
 
 
+def _likely(probabilities: torch.Tensor, min_p: float) -> torch.Tensor:
+    """Keep tokens of at least `min_p` times the largest probability, renormalised."""
+    bound = min_p * probabilities.amax(dim=-1, keepdim=True)  # [..., 1]
+    kept = probabilities.masked_fill(probabilities < bound, 0.0)
+    return kept / kept.sum(dim=-1, keepdim=True)
+
+
 def draw(probabilities: torch.Tensor, generator: torch.Generator) -> int:
-    """One token of `probabilities` [V], which need not sum to 1; never one of zero mass."""
+    """One token of `probabilities` [V], which need not sum to 1; never one of zero mass.
+
+    Raises CalibrationError where no token has any.
+    """
+    if not float(probabilities.sum()) > 0.0:
+        raise CalibrationError(NOTHING_TO_EMIT)
     return int(torch.multinomial(probabilities, 1, generator=generator))

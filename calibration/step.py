@@ -9,10 +9,14 @@ from dataclasses import dataclass
 import torch
 from transformers import DynamicCache
 
+from calibration.contracts.candidates import Verdict
+from calibration.contracts.contract import VerificationContract
+from calibration.contracts.judge import judge
+from calibration.contracts.named import chain_contract
+from calibration.contracts.transforms import Transforms
 from calibration.models import LanguageModel, crop_cache
 from calibration.proposers.protocol import Proposal, Proposer, empty_proposal
 from calibration.timing import Stopwatch
-from calibration.verify import Verdict, verify
 from simcore.profile.schema import Sampling
 
 
@@ -39,7 +43,7 @@ def prefill(target: LanguageModel, batch: Batch, sampling: Sampling) -> torch.Te
     """Read the prompts of a fresh `batch` and return the first tokens [B, 1], appended to it."""
     logits = target.forward(batch.token_ids, batch.cache, keep_tokens=1)  # [B, 1, V]
     nothing = empty_proposal(len(batch.token_ids))
-    verdicts = verify(logits, nothing, sampling, batch.generators)
+    verdicts = _verdicts(chain_contract(sampling), logits, nothing, sampling, batch)
     first = torch.tensor([[verdict.next_token] for verdict in verdicts])
     batch.token_ids = torch.cat([batch.token_ids, first], dim=1)
     return first
@@ -51,6 +55,7 @@ def run_step(
     batch: Batch,
     num_speculative_tokens: int,
     sampling: Sampling,
+    contract: VerificationContract,
 ) -> StepOutcome:
     """Advance every request of `batch` by one cycle; without proposer or γ by one plain token."""
     watch = Stopwatch(target.device)
@@ -64,7 +69,7 @@ def run_step(
     query_ids = torch.cat([batch.token_ids[:, -1:], proposal.token_ids], dim=1)  # [B, M+1]
     logits = target.forward(query_ids, batch.cache)  # [B, M+1, V]
     watch.lap("target")
-    verdicts = verify(logits, proposal, sampling, batch.generators)
+    verdicts = _verdicts(contract, logits, proposal, sampling, batch)
     accepted = min(verdict.accepted for verdict in verdicts)
     emitted = _emitted(proposal, verdicts, accepted)
     committed_tokens = batch.token_ids.shape[1] + accepted
@@ -74,6 +79,17 @@ def run_step(
     watch.lap("reconcile")
     batch.token_ids = torch.cat([batch.token_ids, emitted], dim=1)
     return StepOutcome(proposal.lengths, accepted, emitted, watch.stop())
+
+
+def _verdicts(
+    contract: VerificationContract,
+    logits: torch.Tensor,
+    proposal: Proposal,
+    sampling: Sampling,
+    batch: Batch,
+) -> list[Verdict]:
+    transforms = [Transforms(sampling)] * len(batch.generators)
+    return judge(contract, logits, proposal.candidates(), transforms, batch.generators)
 
 
 def _emitted(proposal: Proposal, verdicts: list[Verdict], accepted: int) -> torch.Tensor:

@@ -12,6 +12,9 @@ from simcore.profile.schema import Sampling
 class DraftModelProposer:
     """Serial draft passes over its own KV cache, which holds the committed tokens only.
 
+    It draws under the sampling settings alone: penalties, biases and constraints of a request are
+    the target's, which costs acceptance where they bite and never exactness.
+
     After a fully accepted cycle the cache lacks one token (the last draft was never read); the
     next proposal then reads two: whatever of the text the cache lacks is read first.
     """

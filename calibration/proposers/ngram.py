@@ -2,9 +2,11 @@
 
 n goes from `max_n` down to `min_n`; the most recent earlier occurrence wins; the drafts are the
 tokens that followed it, at most γ and at most to the end of the text. No model, no KV cache: the
-cost is host time. The proposal for γ is a prefix of the proposal for any larger γ.
+cost is host time. The proposal for γ is a prefix of the proposal for any larger γ. A tree holds
+what followed other occurrences beside it, the more recent the better.
 """
 
+from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +14,10 @@ import numpy.typing as npt
 import torch
 
 from calibration.errors import CalibrationError
-from calibration.proposers.protocol import Proposal
+from calibration.proposers.protocol import Proposal, Topology
+from calibration.proposers.ranked_tree import Ranking, ranked_tree, tree_proposal
+from simcore.acceptance.topology.sibling_rules import SiblingRule
+from simcore.acceptance.tree import DraftTree
 from simcore.profile.schema import Sampling
 
 Tokens = npt.NDArray[np.int64]
@@ -34,6 +39,7 @@ class NgramProposer:
             )
 
     own_model = None
+    fills_dynamic_trees = False  # it ranks by recency
 
     def proposes_point_mass(self, sampling: Sampling) -> bool:
         """Always: the lookup draws nothing."""
@@ -57,6 +63,32 @@ class NgramProposer:
         for row, found in enumerate(rows):
             drafts[row, : len(found)] = found
         return Proposal(torch.from_numpy(drafts), tuple(map(len, rows)), None)
+
+    def siblings(self, sampling: Sampling) -> SiblingRule:
+        """The most recent ones."""
+        del sampling
+        return SiblingRule.TOP_K
+
+    def propose_tree(
+        self,
+        token_ids: torch.Tensor,
+        topology: Topology,
+        sampling: Sampling,
+        generators: list[torch.Generator],
+    ) -> Proposal:
+        """Static trees for `token_ids` [B, S]; raises CalibrationError for a dynamic one."""
+        del sampling, generators
+        if not isinstance(topology, DraftTree):
+            raise CalibrationError(
+                "n-gram lookup ranks by recency, a dynamic tree needs likelihoods; expected a "
+                "static tree, or the suffix proposer"
+            )
+        return tree_proposal(
+            [
+                ranked_tree(topology, _ranking(tokens, matches(tokens, self.max_n, self.min_n)))
+                for tokens in token_ids.numpy()
+            ]
+        )
 
     def keep(self, num_tokens: int) -> None:
         """Nothing to forget: every lookup reads the whole text."""
@@ -84,3 +116,18 @@ def occurrences(tokens: Tokens, n: int) -> Positions:
     for offset in range(n):
         equal &= tokens[offset : offset + num_starts] == tokens[len(tokens) - n + offset]
     return np.flatnonzero(equal) + n
+
+
+def _ranking(tokens: Tokens, ends: Positions) -> Ranking:
+    """What followed the occurrences that agree with the drafted path, the most recent first."""
+
+    def ranking(path: tuple[int, ...]) -> list[tuple[int, float]]:
+        following = ends
+        for token in path:
+            following = following[tokens[following] == token] + 1
+            following = following[following < len(tokens)]
+        recent_first = tokens[following][::-1].tolist()
+        counts = Counter(recent_first)
+        return [(token, counts[token] / len(following)) for token in dict.fromkeys(recent_first)]
+
+    return ranking

@@ -1,21 +1,31 @@
 """What the decoding loop asks of any proposer."""
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 
+from calibration.contracts.candidates import Candidates, chain_candidates
 from calibration.models import LanguageModel
+from simcore.acceptance.topology.dynamic_tree import DynamicShape
+from simcore.acceptance.topology.sibling_rules import SiblingRule
+from simcore.acceptance.tree import DraftTree
 from simcore.profile.schema import Sampling
 
 
 @dataclass(frozen=True)
 class Proposal:
-    """Drafts of B requests; rows shorter than M are padded and `lengths` says where they end."""
+    """Drafts of B requests; rows shorter than M are padded and `lengths` says where they end.
+
+    Chains unless `parents` says otherwise. q by parent, as in Candidates: row 0 of a request is
+    what the root's children were drawn from, row i + 1 what those of candidate i were; for a chain
+    that is what each draft was drawn from.
+    """
 
     token_ids: torch.Tensor  # [B, M] int64, on the host
     lengths: tuple[int, ...]  # B values in 0..M; 0: nothing found, a plain step
     probabilities: torch.Tensor | None  # q [B, M, V]; None: a point mass on the drafts
+    parents: tuple[tuple[int, ...], ...] | None = None  # of each row's tree, `lengths` long
 
     def __post_init__(self) -> None:
         rows, width = self.token_ids.shape
@@ -24,6 +34,24 @@ class Proposal:
                 f"lengths {self.lengths} do not fit drafts of shape {[rows, width]}; expected one "
                 "value a row, between 0 and the width"
             )
+        if self.parents is not None and tuple(map(len, self.parents)) != self.lengths:
+            raise ValueError(
+                f"trees of {[len(row) for row in self.parents]} candidates, lengths "
+                f"{self.lengths}; expected equal"
+            )
+
+    def candidates(self) -> list[Candidates]:
+        """What each request puts before the target."""
+        rows = self.token_ids.tolist()
+        found = []
+        for row, length in enumerate(self.lengths):
+            tokens = tuple(rows[row][:length])
+            q = None if self.probabilities is None else self.probabilities[row, :length]
+            if self.parents is None:
+                found.append(chain_candidates(tokens, q))
+            else:
+                found.append(Candidates(self.parents[row], tokens, q))
+        return found
 
 
 def empty_proposal(batch_size: int) -> Proposal:
@@ -60,4 +88,34 @@ class Proposer(Protocol):
 
     def keep(self, num_tokens: int) -> None:
         """Only the first `num_tokens` tokens of every request have been committed."""
+        ...
+
+
+Topology = DraftTree | DynamicShape  # a static tree, or the limits of one shaped anew each cycle
+
+
+@runtime_checkable
+class TreeFiller(Proposer, Protocol):
+    """A proposer of chains that can fill a tree as well."""
+
+    @property
+    def fills_dynamic_trees(self) -> bool:
+        """Whether it knows how likely its candidates are, so that the best can be chosen."""
+        ...
+
+    def siblings(self, sampling: Sampling) -> SiblingRule:
+        """How it chooses the children of a node; `top_k` where it draws nothing."""
+        ...
+
+    def propose_tree(
+        self,
+        token_ids: torch.Tensor,
+        topology: Topology,
+        sampling: Sampling,
+        generators: list[torch.Generator],
+    ) -> Proposal:
+        """A tree a request to follow `token_ids` [B, S]: the topology, or what can be filled of it.
+
+        The shape may depend on the text so far and on confidences, never on drawn tokens.
+        """
         ...

@@ -10,9 +10,10 @@ torch = pytest.importorskip("torch", reason="torch is not installed: pip install
 from typer.testing import CliRunner
 
 from calibration.cli import app
+from calibration.compatibility import check_draft
 from calibration.distill import DistillSettings, distilled_draft
 from calibration.errors import CalibrationError
-from calibration.models import check_same_tokenizer, load_model
+from calibration.models import load_model
 from calibration.tiny import EOS, VOCAB_SIZE, random_model, train_tokenizer
 from calibration.weights import find_weights
 
@@ -106,7 +107,7 @@ def test_a_draft_with_another_tokenizer_is_refused(tmp_path, tiny_pair, target):
     train_tokenizer(["entirely different words, zebras and quartz" * 9]).save_pretrained(folder)
     stranger = load_model(folder, "float64", "cpu")
     with pytest.raises(CalibrationError, match="another tokenizer"):
-        check_same_tokenizer(target, stranger)
+        check_draft(target, stranger)
     assert "another tokenizer" in refused(tmp_path, tiny_pair, "--draft", str(folder))
 
 

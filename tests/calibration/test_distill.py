@@ -4,13 +4,14 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install .[calibration]")
 
+from calibration.compatibility import check_draft
 from calibration.distill import (
     DistillSettings,
     distilled_draft,
     self_generated_text,
     train_draft,
 )
-from calibration.models import check_same_tokenizer, load_model
+from calibration.models import load_model
 
 pytestmark = pytest.mark.torch
 SETTINGS = DistillSettings(
@@ -56,5 +57,5 @@ def test_a_draft_is_made_once_and_shares_the_target_tokenizer(tiny_pair, tmp_pat
     assert distilled_draft(target, short) == folder
     assert (folder / "config.json").stat().st_mtime_ns == made
     draft = load_model(folder, "float32", "cpu")
-    check_same_tokenizer(target, draft)
+    check_draft(target, draft)
     assert draft.identity.num_parameters < target.identity.num_parameters

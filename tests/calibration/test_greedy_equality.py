@@ -4,10 +4,12 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install .[calibration]")
 
+from calibration.contracts.typical import TypicalAcceptance
 from calibration.decode import Decoded, decode
 from calibration.models import LanguageModel
 from calibration.proposers.draft_model import DraftModelProposer
 from calibration.proposers.ngram import NgramProposer
+from calibration.proposers.suffix import SuffixProposer
 from simcore.profile.schema import Sampling
 
 pytestmark = pytest.mark.torch
@@ -41,18 +43,19 @@ def test_plain_decoding_equals_repeated_full_passes(target, prompt_ids, plain):
 
 
 @pytest.mark.parametrize("gamma", range(1, 9))
-@pytest.mark.parametrize("kind", ["ngram", "draft_model"])
+@pytest.mark.parametrize("kind", ["ngram", "suffix", "draft_model"])
 def test_speculative_output_equals_plain_output_token_for_token(
     target, draft, prompt_ids, plain, kind, gamma
 ):
-    proposer = NgramProposer() if kind == "ngram" else DraftModelProposer(draft)
+    proposers = {"ngram": NgramProposer(), "suffix": SuffixProposer()}
+    proposer = proposers.get(kind) or DraftModelProposer(draft)
     for ids, expected in zip(prompt_ids, plain, strict=True):
         assert run(target, proposer, ids, gamma).token_ids == expected
 
 
 @pytest.mark.parametrize("limit", range(1, 14))
 def test_the_limit_cuts_a_cycle_at_every_offset(target, draft, prompt_ids, plain, limit):
-    for proposer in (NgramProposer(), DraftModelProposer(draft)):
+    for proposer in (NgramProposer(), SuffixProposer(), DraftModelProposer(draft)):
         found = run(target, proposer, prompt_ids[1], 4, max_tokens=limit)
         assert found.token_ids == plain[1][:limit]
 
@@ -63,7 +66,7 @@ def test_eos_cuts_a_cycle_at_every_offset(target, draft, prompt_ids, plain, offs
     stopping = LanguageModel(
         target.model, target.tokenizer, target.identity, frozenset({plain[1][offset]})
     )
-    for proposer in (NgramProposer(), DraftModelProposer(draft)):
+    for proposer in (NgramProposer(), SuffixProposer(), DraftModelProposer(draft)):
         found = run(stopping, proposer, prompt_ids[1], 5)
         assert found.token_ids == plain[1][: first_seen + 1]
 
@@ -104,6 +107,21 @@ def test_a_chain_after_a_sampled_full_acceptance_reads_what_the_draft_cache_lack
     lagging = proposer.propose(longer, 3, GREEDY, generators)
     fresh = DraftModelProposer(target).propose(longer, 3, GREEDY, generators)
     assert torch.equal(lagging.token_ids, fresh.token_ids)
+
+
+@pytest.mark.parametrize("contract", [None, TypicalAcceptance()])
+def test_the_result_of_a_relaxed_contract_says_that_it_is_not_exact(target, prompt_ids, contract):
+    decoded = decode(
+        target,
+        NgramProposer(),
+        prompt_ids[0],
+        num_speculative_tokens=4,
+        sampling=Sampling(temperature=1.0),
+        max_tokens=8,
+        generator=torch.Generator().manual_seed(3),
+        contract=contract,
+    )
+    assert ("(not exact)" in decoded.contract) == (contract is not None)
 
 
 def test_an_empty_prompt_or_a_negative_draft_length_is_refused(target):

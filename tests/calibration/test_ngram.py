@@ -9,6 +9,9 @@ torch = pytest.importorskip("torch", reason="torch is not installed: pip install
 
 from calibration.errors import CalibrationError
 from calibration.proposers.ngram import NgramProposer, lookup
+from calibration.proposers.protocol import Proposal
+from simcore.acceptance.topology.dynamic_tree import DynamicShape
+from simcore.acceptance.tree import DraftTree, chain
 from simcore.profile.schema import Sampling
 
 pytestmark = pytest.mark.torch
@@ -65,3 +68,32 @@ def test_without_a_match_nothing_is_proposed():
 def test_sizes_out_of_order_are_refused():
     with pytest.raises(CalibrationError, match="expected 1 <= min_n <= max_n"):
         NgramProposer(max_n=1, min_n=2)
+
+
+@given(tokens=TEXTS, gamma=st.integers(1, 6))
+@PROPERTIES
+def test_a_chain_as_a_tree_is_the_chain(tokens, gamma):
+    ids = torch.tensor([tokens])
+    drafts = NgramProposer().propose(ids, gamma, Sampling(), []).candidates()
+    assert NgramProposer().propose_tree(ids, chain(gamma), Sampling(), []).candidates() == drafts
+
+
+def test_a_tree_holds_what_followed_other_occurrences_the_most_recent_first():
+    tokens = [1, 5, 6, 1, 7, 8, 1, 5, 9, 1]
+    asked = DraftTree((-1, -1, -1, 0, 0, 1))
+    proposal = NgramProposer(1, 1).propose_tree(torch.tensor([tokens]), asked, Sampling(), [])
+    (candidates,) = proposal.candidates()
+    assert candidates.parents == (-1, -1, 0, 0, 1)
+    assert candidates.token_ids == (5, 7, 9, 6, 8)
+
+
+def test_a_proposal_whose_trees_do_not_fit_its_lengths_is_refused():
+    drafts = torch.tensor([[3, 4], [5, 0]])
+    assert Proposal(drafts, (2, 1), None, ((-1, -1), (-1,))).candidates()[1].token_ids == (5,)
+    with pytest.raises(ValueError, match="trees of"):
+        Proposal(drafts, (2, 1), None, ((-1, 0), (-1, 0)))
+
+
+def test_dynamic_trees_are_refused_for_want_of_likelihoods():
+    with pytest.raises(CalibrationError, match="expected a static tree"):
+        NgramProposer().propose_tree(torch.tensor([[1, 1]]), DynamicShape(2, 2, 3), Sampling(), [])
