@@ -78,17 +78,16 @@ class Engine:
         if not queries:
             return []
         plan = plan_step(queries, self.cache.target.tables, self.target.device)
-        rows = self.target.forward(plan, self.cache.target.kv).split(
-            [len(query.scored) for query in queries]
-        )
+        logits = self.target.forward(plan, self.cache.target.kv)  # [K, V]
+        rows = torch.split(logits, [len(query.scored) for query in queries])
         outcomes = [
-            _verified(c.request, logits, NO_DRAFT, verify) if c.is_last else _unfinished(c)
-            for c, logits in zip(chunks, rows, strict=False)
+            _verified(c.request, scored, NO_DRAFT, verify) if c.is_last else _unfinished(c)
+            for c, scored in zip(chunks, rows, strict=False)
         ]
         decoded = rows[len(chunks) :]
         ends = [
-            _verified(cycle.request, logits[: 1 + draft.num_candidates], draft, verify)
-            for cycle, draft, logits in zip(cycles, drafts, decoded, strict=True)
+            _verified(cycle.request, scored[: 1 + draft.num_candidates], draft, verify)
+            for cycle, draft, scored in zip(cycles, drafts, decoded, strict=True)
         ]
         if self.proposer is not None:
             self.proposer.read(chunks)

@@ -65,19 +65,17 @@ class Decoder:
         shape = self.shape
         heads = _apply(layer.qkv, self._norm(states, layer.attention_norm))
         heads = heads.view(len(states), -1, shape.head_dim)  # [T, H + 2 K, D]
-        sizes = (shape.num_heads, shape.num_kv_heads, shape.num_kv_heads)
-        queries, keys, values = heads.split(sizes, dim=1)
+        sizes = [shape.num_heads, shape.num_kv_heads, shape.num_kv_heads]
+        queries, keys, values = torch.split(heads, sizes, dim=1)
         if layer.query_norm is not None and layer.key_norm is not None:
             queries, keys = self._norm(queries, layer.query_norm), self._norm(keys, layer.key_norm)
         queries, keys = rotate(queries, *angles), rotate(keys, *angles)
         kv.write(index, plan.slots, keys, values)
-        found = [
-            grouped_attention(queries[group.rows], *kv.read(index, group.blocks), mask).flatten(
-                0, 1
-            )
-            for group, mask in zip(plan.groups, masks, strict=True)
-        ]
-        rows = found[0] if len(found) == 1 else torch.cat(found)  # [padded, H, D]
+        found = []
+        for group, mask in zip(plan.groups, masks, strict=True):
+            seen = grouped_attention(queries[group.rows], *kv.read(index, group.blocks), mask)
+            found.append(seen.flatten(0, 1))  # [B Q, H, D]
+        rows = found[0] if len(found) == 1 else torch.cat(found)
         return _apply(layer.output, rows.index_select(0, plan.unpad).flatten(1))
 
     def _mlp(self, layer: LayerWeights, states: torch.Tensor) -> torch.Tensor:

@@ -95,7 +95,7 @@ class CapturedForward:
         """Capture with `plan` as the example; needs a CUDA device."""
         self._decoder, self._kv, self._size = decoder, kv, size
         self._inputs = padded_plan(plan, size, kv)
-        side = torch.cuda.Stream()
+        side = torch.cuda.Stream()  # type: ignore[no-untyped-call]  # torch leaves it untyped
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):  # warm-up: libraries allocate what they keep
             for _ in range(2):

@@ -78,13 +78,11 @@ class Mirror:
         entries = state.prefixes[self._replica][1:]
         self._same("cached blocks", int(np.count_nonzero(is_cached)), self.tables.num_cached)
         for content in np.flatnonzero(is_cached).tolist():
-            holders = self.tables.num_holders(content)
-            self._same(
-                f"holders of content {content}", int(entries[content]["num_holders"]), holders
-            )
+            counted = int(entries[content]["num_holders"])
+            self._same(f"holders of content {content}", counted, self.tables.num_holders(content))
 
     def _same(self, what: str, counted: int, found: int) -> None:
         if counted != found:
             raise RuntimeError(
-                f"{self._pool} {what}: the ledger counts {counted}, numbered {found}"
+                f"{self._pool} {what}: the ledger counts {counted}, {found} have numbers"
             )

@@ -1,8 +1,8 @@
 """Lookahead decoding (Fu et al. 2024, 2402.02057): n-grams from a Jacobi window, no draft model.
 
-A request keeps a window of W columns and up to N - 1 levels of guessed tokens. Column i begins i + 1
-positions behind the root and goes one position further with every level; its token of a level is
-what the target said after the token above it, one step before. The target's answer to the last
+A request keeps a window of W columns and up to N - 1 levels of guessed tokens. Column i begins
+i + 1 positions behind the root and goes one position further with every level; its token of a level
+is what the target said after the token above it, one step before. The target's answer to the last
 level completes an n-gram in every column. N-grams that begin with the root's token are candidates.
 
 As a tree: the first level is a chain below the root, each column a chain below its first token.
