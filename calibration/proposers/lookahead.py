@@ -56,6 +56,7 @@ class _Window:
     """One request's guesses and the n-grams it has seen."""
 
     levels: list[list[int]]  # each [W], at most N - 1 of them
+    ages: list[int]  # [W] steps since a column was guessed: after N - 2 only its first token is
     pool: dict[int, OrderedDict[tuple[int, ...], None]] = field(default_factory=dict)
     rng: np.random.Generator = field(default_factory=np.random.default_rng)
 
@@ -94,7 +95,7 @@ class LookaheadProposer:
     def _begin(self, asked: Asked) -> _Window:
         rng = np.random.default_rng((self._seed, SEED_STREAM, asked.request))
         first = rng.choice(asked.token_ids, self.shape.window).tolist()
-        return _Window([first], rng=rng)
+        return _Window([first], [0] * self.shape.window, rng=rng)
 
     def _window_nodes(
         self, window: _Window, num_candidates: int
@@ -122,9 +123,11 @@ class LookaheadProposer:
         if is_full:
             for column in range(width):
                 first, *rest = (level[column] for level in window.levels)
-                self._remember(window, first, (*rest, answers[column]))
+                if window.ages[column] >= self.shape.ngram - 2:
+                    self._remember(window, first, (*rest, answers[column]))
             window.levels = window.levels[1:]
         window.levels.append(answers)
+        window.ages = [age + 1 for age in window.ages]
         # Guesses keep their places in the text while the root moves on by 1 + A. Without its first
         # level a window begins one position later by itself.
         self._shift(window, len(cycle.path) + (0 if is_full else 1), cycle.request)
@@ -142,6 +145,7 @@ class LookaheadProposer:
         for index, level in enumerate(window.levels):
             guessed = window.rng.choice(self._texts[request], gone).tolist()
             window.levels[index] = level[gone:] + guessed
+        window.ages = window.ages[gone:] + [0] * gone
 
     def forget(self, request: int) -> None:
         """Window and pool are the request's own."""

@@ -212,9 +212,7 @@ class Loop:
             tokens = tokens[: ends[0] + 1]
             self.ledger.end_output(request, len(text.emitted) + len(tokens))
         is_resumed = chunk_tokens is not None and len(text.emitted) > 0
-        emitted = self.ledger.commit(
-            request, outcome.draft.num_candidates, len(outcome.path)
-        )
+        emitted = self.ledger.commit(request, outcome.draft.num_candidates, len(outcome.path))
         if not is_resumed:
             assert emitted == len(tokens)
             text.emitted += tokens

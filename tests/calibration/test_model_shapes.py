@@ -120,7 +120,7 @@ def test_a_tensor_that_the_forward_would_leave_out_is_refused(damaged):
     folder = damaged(
         lambda tensors: tensors.update({"model.layers.0.self_attn.q_proj.lora_A": torch.ones(2)})
     )
-    with pytest.raises(CalibrationError, match="such as model.layers.0.self_attn.q_proj.lora_A"):
+    with pytest.raises(CalibrationError, match=r"such as model.layers.0.self_attn.q_proj.lora_A"):
         load_decoder(folder, "float32", "cpu")
 
 

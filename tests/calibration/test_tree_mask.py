@@ -88,9 +88,7 @@ def test_every_node_scores_as_at_the_end_of_its_own_path(
     query = tree(0, int(text[-1]), nodes, parents, context)
     found = decoder.forward(plan_step([query], tables, CPU), kv)  # [1 + m, V]
     for node in range(-1, len(parents)):
-        alone = whole_text_logits(
-            decoder, np.concatenate((text, nodes[path_to(parents, node)]))
-        )
+        alone = whole_text_logits(decoder, np.concatenate((text, nodes[path_to(parents, node)])))
         torch.testing.assert_close(found[node + 1], alone[-1], rtol=0.0, atol=1e-10)
 
 
@@ -110,9 +108,7 @@ def test_trees_chains_and_chunks_share_one_forward(width):
         tree(1, int(texts[1][-1]), drafts[:width], tuple(range(-1, width - 1)), 13),
         chunk(2, texts[2], 0),
     ]
-    rows = torch.split(
-        decoder.forward(plan_step(queries, tables, CPU), kv), [6, width + 1, 1]
-    )
+    rows = torch.split(decoder.forward(plan_step(queries, tables, CPU), kv), [6, width + 1, 1])
     for node in range(-1, 5):
         path = path_to(FIXTURE.parents, node)
         alone = whole_text_logits(decoder, np.concatenate((texts[0], drafts[path])))
