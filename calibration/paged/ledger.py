@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from simcore.serving import accounts
 from simcore.serving.accounts import Accounts, Mode, as_state, new_accounts
-from simcore.serving.state import DECODING, FINISHED, PREFILLING
+from simcore.serving.state import DECODING, FINISHED, PENDING, PREFILLING
 
 UNBOUNDED_TOKENS = 1 << 30
 
@@ -105,7 +105,7 @@ class Ledger:
         """All its blocks return; it may enter again and reads its text anew."""
         accounts.give_back(as_state(self.state), 0, request)
         self.state.requests[request].num_preemptions += 1
-        self.state.requests[request].state = 0
+        self.state.requests[request].state = PENDING
 
     def leave(self, request: int) -> None:
         """The request is done; all its blocks return."""

@@ -31,6 +31,11 @@ class PagedDraftModel:
             raise CalibrationError(
                 "the KV cache has no namespace for a draft; build it with the draft's shape"
             )
+        if draft.dtype != cache.draft.kv.keys.dtype:
+            raise CalibrationError(
+                f"the draft computes in {draft.dtype}, its KV is {cache.draft.kv.keys.dtype}; load "
+                "it in the numbers of the cache"
+            )
         self._namespace = cache.draft
         self._grower = Grower(draft, cache.draft, siblings=siblings)
         self._held_tokens: dict[int, int] = {}

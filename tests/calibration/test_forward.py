@@ -7,6 +7,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed: pip install
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from transformers import (
     AutoModelForCausalLM,
     DynamicCache,
@@ -165,6 +166,16 @@ def test_half_precision_rounds_the_logits_of_float32_and_no_more(dtype, toleranc
     assert half.dtype == getattr(torch, dtype)
     assert not torch.equal(half.float(), whole)
     assert float((half.float() - whole).abs().max()) < tolerance * float(whole.abs().max())
+
+
+@pytest.mark.parametrize("backend", [SDPBackend.MATH, SDPBackend.FLASH_ATTENTION], ids=str)
+@pytest.mark.parametrize(("dtype", "tolerance"), [("float64", 1e-10), ("float32", 5e-5)])
+def test_every_attention_kernel_gives_the_same_logits(backend, dtype, tolerance):
+    decoder, ids = tiny_decoder(2, dtype), np.arange(50) % 31
+    expected = whole_text_logits(decoder, ids)
+    with sdpa_kernel(backend):
+        found = whole_text_logits(decoder, ids)
+    torch.testing.assert_close(found, expected, rtol=0.0, atol=tolerance)
 
 
 def test_the_first_layers_and_the_head_are_a_model_of_those_layers():

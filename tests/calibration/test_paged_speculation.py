@@ -286,3 +286,12 @@ def test_a_draft_without_a_namespace_is_refused():
     decoder = tiny_decoder()
     with pytest.raises(CalibrationError, match="no namespace for a draft"):
         PagedDraftModel(decoder, Loop(decoder, None).cache)
+
+
+def test_a_draft_in_other_numbers_than_its_kv_is_refused():
+    decoder = tiny_decoder()
+    cache = Loop(decoder, None, draft=decoder.shape).cache
+    with pytest.raises(
+        CalibrationError, match=r"computes in torch.float32, its KV is torch.float64"
+    ):
+        PagedDraftModel(tiny_decoder(dtype="float32"), cache)
