@@ -54,7 +54,8 @@ def padded_plan(plan: StepPlan, size: GraphSize, kv: PagedKV) -> StepPlan:
 
     every = torch.arange(total, device=device)
     tails = grown(group.tails, size.num_query_tokens, size.num_query_tokens)
-    # A row that saw nothing would be NaN, and lie in the scratch block for others to multiply by 0.
+    # A row that sees nothing is NaN in some kernels, and would lie in the scratch block for others
+    # to multiply by zero.
     tails[..., 0] |= ~tails.any(dim=-1)
     return StepPlan(
         token_ids=spread(plan.token_ids, 0),
