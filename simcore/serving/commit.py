@@ -44,7 +44,7 @@ def commit(state: State, index: int) -> None:
             kept += 1
             continue
         if row.state == PREFILLING:
-            _commit_prefill(state, index, int(request), end_s)
+            commit_prefill(state, index, int(request), end_s)
             step.emitted_tokens += int(row.first_token_s == end_s)
         else:
             gap_s = end_s - row.last_emission_s
@@ -56,7 +56,7 @@ def commit(state: State, index: int) -> None:
             drafting += int(row.step_mode > 0)
             step.accepted_tokens += row.step_accepted
             state.accepted_histogram[request, row.step_accepted] += 1
-            step.emitted_tokens += _commit_cycle(state, int(request), end_s)
+            step.emitted_tokens += commit_cycle(state, int(request), end_s)
         row.step_tokens = 0
         if row.emitted_tokens == row.output_tokens and row.state == DECODING:
             _end(state, index, int(request), FINISHED, NOTHING, end_s)
@@ -82,7 +82,7 @@ def _end(state: State, index: int, request: int, final: int, reason: int, end_s:
 
 
 @compiled
-def _commit_prefill(state: State, index: int, request: int, end_s: float) -> None:
+def commit_prefill(state: State, index: int, request: int, end_s: float) -> None:
     """A chunk's KV is committed; the last chunk of a new request emits its first token.
 
     A recomputed request emits nothing here: its last token is the root of its next cycle.
@@ -106,7 +106,7 @@ def _commit_prefill(state: State, index: int, request: int, end_s: float) -> Non
 
 
 @compiled
-def _commit_cycle(state: State, request: int, end_s: float) -> int:
+def commit_cycle(state: State, request: int, end_s: float) -> int:
     """Account for one cycle; returns the tokens emitted after the cut at the output's end."""
     row = state.requests[request]
     remaining = row.output_tokens - row.emitted_tokens
@@ -127,7 +127,7 @@ def _commit_cycle(state: State, request: int, end_s: float) -> int:
     if row.segment > 0:
         row.stitched_tokens += emitted
     row.emitted_tokens += emitted
-    if state.limits.draft_block_size > 0 and row.step_mode > 0 and mode.writes_kv:
+    if row.step_mode > 0 and mode.writes_kv:
         # The draft read up to its last candidate but one: full acceptance leaves it one behind.
         read = min(row.step_accepted, mode.depth - 1)
         row.draft_committed_tokens = row.committed_tokens + min(1 + read, emitted)

@@ -1,0 +1,1 @@
+"""Decoder-only models of the Llama family in plain torch: shapes, weights, one forward."""
