@@ -158,7 +158,7 @@ def summarise(result: SimulationResult) -> Summary:
         offered_rate_per_s=mean_rate_per_s(result.scenario.workload),
         request_rate_per_s=len(finished) / duration_s,
         output_rate_tokens_per_s=tokens.emitted_tokens / duration_s,
-        goodput_per_s=_goodput_per_s(good, counted),
+        goodput_per_s=_goodput_per_s(good, result),
         goodput_fraction=_goodput_fraction(good, result),
         ttft=_distribution(latency["ttft_s"]),
         tpot=_distribution(latency["tpot_s"]),
@@ -237,13 +237,10 @@ def _meets_slo(latency: dict[str, NDArray[np.float64]], slo: SLO) -> NDArray[np.
     return met
 
 
-def _goodput_per_s(good: NDArray[np.bool_] | None, counted: Records) -> float | None:
-    if good is None:
-        return None
-    if not len(counted):
-        return 0.0  # nobody was served, so nobody met the SLO
-    span_s = float(counted["finish_s"].max() - counted["arrival_s"].min())
-    return float(good.sum() / max(span_s, 1e-12))
+def _goodput_per_s(good: NDArray[np.bool_] | None, result: SimulationResult) -> float | None:
+    """Over the time of everyone who came after the warm-up, served or not."""
+    came = counted_requests(result)
+    return float(good.sum() / _duration_s(came)) if good is not None and len(came) else None
 
 
 def _goodput_fraction(good: NDArray[np.bool_] | None, result: SimulationResult) -> float | None:

@@ -57,6 +57,22 @@ def test_goodput_counts_requests_that_meet_every_limit(recorded_profile):
     assert free.goodput_per_s is None
 
 
+def test_goodput_takes_the_time_of_everyone_who_came(recorded_profile):
+    # A burst that mostly gives up: the few served must not stand for a short time of their own.
+    changes = {
+        "workload.patience_s": 0.5,
+        "deployment.max_num_seqs": 1,
+        "slo.e2e_s": 1000.0,
+        "warmup_fraction": 0.0,
+    }
+    result = _run(recorded_profile, 2.0, 200, **changes)
+    summary, frame = summarise(result), result.requests
+    assert 0 < summary.num_counted < 150
+    span_s = frame["finish_s"].max() - frame["arrival_s"].min()
+    assert summary.goodput_per_s == pytest.approx(summary.num_counted / span_s)
+    assert summary.goodput_per_s == pytest.approx(summary.request_rate_per_s)
+
+
 def test_gap_percentiles_are_those_of_the_gaps_within_a_bin(recorded_profile):
     # One request at a time: the gaps are the times of its cycles.
     result = _run(
