@@ -106,10 +106,11 @@ def _memory_lines(kv: KVAccount) -> list[str]:
     """What speculation took of the memory, a draft pool, the prefix cache; each where it is."""
     lines = []
     if kv.lost_tokens > 0:
+        # Where the KV room is stated, all weights have been taken off before.
+        weights = f"draft weights {giga(kv.draft_weight_bytes)}, " if kv.draft_weight_bytes else ""
         lines.append(
-            f"Memory: speculation took the room of {kv.lost_tokens} KV tokens (draft weights "
-            f"{giga(kv.draft_weight_bytes)}, draft KV {kv.draft_kv_bytes_per_token} bytes a "
-            f"token, workspace {giga(kv.workspace_bytes)})"
+            f"Memory: speculation took the room of {kv.lost_tokens} KV tokens ({weights}draft "
+            f"KV {kv.draft_kv_bytes_per_token} bytes a token, workspace {giga(kv.workspace_bytes)})"
         )
     if kv.draft_pool_tokens > 0:
         lines.append(
