@@ -11,7 +11,7 @@ from simcore.planner.estimate import Estimate, estimate
 from simcore.planner.speedup import CycleSurvival, SpeedupPoint
 from simcore.profile.store import StoredProfile
 from simcore.report.figures import cycle_time_figure, speedup_figure, survival_figure
-from simcore.report.text import seconds
+from simcore.report.units import seconds
 from simcore.scenario import Scenario
 
 BATCH_SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)

@@ -11,7 +11,7 @@ from app.figure import show_figure
 from simcore.metrics.summary import Summary, summarise
 from simcore.profile.store import StoredProfile
 from simcore.report.run_figures import latency_figure, timeline_figure
-from simcore.report.text import seconds
+from simcore.report.units import seconds
 from simcore.scenario import Scenario
 from simcore.serving.simulation import SimulationResult, simulate
 

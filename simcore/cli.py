@@ -130,6 +130,10 @@ def simulate(
     from simcore.scenario_files import open_scenario
     from simcore.serving.simulation import simulate as run
 
+    if output is not None:
+        from simcore.report.records import check_records_folder
+
+        check_records_folder(output)  # before the run, which may be long
     chosen = open_scenario(scenario)
     with _progress("simulating", "requests") as advance:
         result = run(chosen, progress=advance, record_cycles=cycles)

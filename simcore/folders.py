@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from simcore.errors import SpecplanError
+
 
 def cache_folder() -> Path:
     """Where specplan keeps what it can make again; SPECPLAN_CACHE overrides the platform's."""
@@ -25,17 +27,28 @@ def whole_folder(folder: Path) -> Iterator[Path]:
     """A new folder to write into; it takes the place of `folder` when the block ends well.
 
     After any error `folder` is as it was. What it held before is gone only when the new one
-    stands: the caller has checked that it may go.
+    stands: the caller has checked that it may go. Raises SpecplanError where the file system
+    refuses.
     """
     folder = Path(folder).resolve()
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    work = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        work = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    except OSError as error:
+        raise _cannot_write(folder, error) from error
     try:
         yield work
         work.chmod(0o755)
         _swap_in(work, folder)
+    except OSError as error:
+        raise _cannot_write(folder, error) from error
     finally:
         shutil.rmtree(work, ignore_errors=True)
+
+
+def _cannot_write(folder: Path, error: OSError) -> SpecplanError:
+    why = error.strerror or str(error)
+    return SpecplanError(f"cannot write {folder}: {why}; choose a folder that can be written")
 
 
 def _swap_in(work: Path, folder: Path) -> None:

@@ -65,7 +65,8 @@ def matching_records(
     if unknown := wanted - domains:
         raise ScenarioError(
             f"workload domains {sorted(unknown)}: profile {profile.name!r} measured {proposer!r} "
-            f"under their contract and sampling on {sorted(domains)} only"
+            f"under the contract and sampling asked for on {sorted(domains)} only; choose one of "
+            "these, another sampling, measure it, or set allow_mismatch"
         )
     chosen = tuple(record for record in fitting if record.domain in wanted)
     _check_usable(stored, proposer, chosen)

@@ -139,6 +139,15 @@ class Deployment(Frozen):
                 f"preset {self.preset!r} gives every seat an equal share of the KV room, the "
                 "draft's inside it; leave draft_pool at 'auto'"
             )
+        own = self.draft_pool == "own" or (
+            self.draft_pool == "auto" and RULES[self.preset].has_own_draft_pool
+        )
+        stated = [n for n in ("draft_block_size", "draft_kv_fraction") if getattr(self, n)]
+        if stated and not own:
+            raise ValueError(
+                f"{stated[0]} is of a draft pool of its own, but draft KV lies in the target's "
+                f"blocks (preset {self.preset!r}); set draft_pool to 'own' or leave it out"
+            )
         return self
 
 

@@ -168,6 +168,18 @@ def test_records_never_replace_what_is_not_theirs(specplan, scenario_file, tmp_p
     assert (inside / "thesis.txt").read_text() == "do not lose me"
 
 
+@pytest.mark.parametrize("seeds", ["1", "2"])
+def test_a_folder_that_cannot_be_made_is_one_sentence(specplan, scenario_file, tmp_path, seeds):
+    (tmp_path / "file").write_text("kept")
+    code, out, err = specplan(
+        "simulate", scenario_file(), "--json", "--seeds", seeds, "-o", f"{tmp_path}/file/records"
+    )
+    assert (code, out) == (2, "")
+    assert "cannot write" in err
+    assert "Traceback" not in err
+    assert (tmp_path / "file").read_text() == "kept"
+
+
 def test_a_failed_run_over_seeds_leaves_no_folder(specplan, scenario_file, tmp_path):
     folder = tmp_path / "records"
     path = scenario_file(seed=2**63 - 1)  # the second seed lies outside

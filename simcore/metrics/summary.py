@@ -19,6 +19,7 @@ from simcore.serving.state import (
     CANCELLED,
     FINISHED,
     QUEUE_FULL,
+    REASON_NAMES,
     REJECTED,
     STATE_NAMES,
     gap_bin_edges_s,
@@ -98,6 +99,7 @@ class Summary(Frozen):
 
     origin: dict[str, Any]
     num_requests: dict[str, int] = Field(description="by final state")
+    num_reasons: dict[str, int] = Field(description="by why they were not served")
     num_counted: int = Field(description="finished requests after the warm-up")
     served_fraction: float = Field(description="of all that came after the warm-up")
     rejected_fraction: float = Field(description="of the same")
@@ -143,6 +145,11 @@ def summarise(result: SimulationResult) -> Summary:
         num_requests={
             name: int(np.sum(requests["state"] == code)) for code, name in enumerate(STATE_NAMES)
         },
+        num_reasons={
+            name: int(np.sum(requests["reason"] == code))
+            for code, name in enumerate(REASON_NAMES)
+            if name
+        },
         num_counted=len(counted),
         served_fraction=_ended_fraction(result, FINISHED),
         rejected_fraction=_ended_fraction(result, REJECTED),
@@ -151,7 +158,7 @@ def summarise(result: SimulationResult) -> Summary:
         offered_rate_per_s=mean_rate_per_s(result.scenario.workload),
         request_rate_per_s=len(finished) / duration_s,
         output_rate_tokens_per_s=tokens.emitted_tokens / duration_s,
-        goodput_per_s=_goodput_per_s(good, counted),
+        goodput_per_s=_goodput_per_s(good, result),
         goodput_fraction=_goodput_fraction(good, result),
         ttft=_distribution(latency["ttft_s"]),
         tpot=_distribution(latency["tpot_s"]),
@@ -230,11 +237,10 @@ def _meets_slo(latency: dict[str, NDArray[np.float64]], slo: SLO) -> NDArray[np.
     return met
 
 
-def _goodput_per_s(good: NDArray[np.bool_] | None, counted: Records) -> float | None:
-    if good is None or not len(counted):
-        return None
-    span_s = float(counted["finish_s"].max() - counted["arrival_s"].min())
-    return float(good.sum() / max(span_s, 1e-12))
+def _goodput_per_s(good: NDArray[np.bool_] | None, result: SimulationResult) -> float | None:
+    """Over the time of everyone who came after the warm-up, served or not."""
+    came = counted_requests(result)
+    return float(good.sum() / _duration_s(came)) if good is not None and len(came) else None
 
 
 def _goodput_fraction(good: NDArray[np.bool_] | None, result: SimulationResult) -> float | None:
@@ -268,13 +274,17 @@ def _from_counts(counts: NDArray[np.int64], same_moment: int) -> Distribution:
         return _distribution(np.empty(0))
     edges = gap_bin_edges_s()
     middles = np.sqrt(edges[:-1] * edges[1:])
-    cumulative = same_moment + np.cumsum(counts)
+    cumulative = np.concatenate(([0], np.cumsum(counts)))
     points = {}
     for percentile in PERCENTILES:
-        rank = percentile / 100 * total
-        inside = rank > same_moment
-        position = int(np.searchsorted(cumulative, rank)) if inside else 0
-        points[f"p{percentile}_s"] = float(middles[position]) if inside else 0.0
+        # Within a bin by rank: a middle would hide, or make up, differences of up to a bin.
+        rank = percentile / 100 * total - same_moment
+        position = int(np.searchsorted(cumulative, rank)) - 1
+        value_s = 0.0
+        if position >= 0:
+            share = (rank - cumulative[position]) / counts[position]
+            value_s = float(edges[position] + share * (edges[position + 1] - edges[position]))
+        points[f"p{percentile}_s"] = value_s
     return Distribution(mean_s=float(counts @ middles / total), **points)
 
 

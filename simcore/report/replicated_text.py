@@ -21,8 +21,8 @@ def replicated_text(found: ReplicatedSummary) -> str:
     saturated = metrics["is_saturated"].values.count(1.0)
     if saturated:
         lines.append(
-            f"Saturated under {saturated} of {len(seeds)} seeds: the queue grew for as long as "
-            "requests arrived."
+            f"Saturated under {saturated} of {len(seeds)} seeds: more came than could be "
+            "served; the queue was full or kept growing."
         )
     lines.append("The intervals hold what differs between seeds, not the profile's own error.")
     return "\n".join(lines)

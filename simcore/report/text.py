@@ -6,17 +6,7 @@ from simcore.metrics.consumption import Consumption
 from simcore.metrics.summary import Distribution, KVAccount, Summary
 from simcore.planner.document import Candidate, Plan
 from simcore.profile.store import StoredProfile
-from simcore.report.units import dollars, giga, joules, watts
-
-
-def seconds(value: float | None) -> str:
-    """A duration with three significant digits in the unit that reads best."""
-    if value is None:
-        return "–"
-    for unit, scale in (("s", 1.0), ("ms", 1e-3)):
-        if value >= scale:
-            return f"{value / scale:.3g} {unit}"
-    return f"{value / 1e-6:.3g} µs"
+from simcore.report.units import dollars, giga, joules, seconds, watts
 
 
 def plan_text(plan: Plan) -> str:
@@ -96,11 +86,14 @@ def summary_text(summary: Summary) -> str:
         f"KV: at most {kv.peak_used_tokens} of {kv.total_tokens} tokens ("
         f"{kv.peak_used_fraction:.1%}); {summary.num_preemptions} preemptions",
         *_memory_lines(kv),
+        *_reason_lines(summary),
         *_failure_lines(summary),
         *_consumption_lines(summary.consumption),
     ]
     if summary.is_saturated:
-        lines.append("Saturated: the queue grew for as long as requests arrived.")
+        lines.append(
+            "Saturated: more came than could be served; the queue was full or kept growing."
+        )
     if summary.extrapolated_step_fraction:
         lines.append(
             f"Extrapolated: {summary.extrapolated_step_fraction:.1%} of the steps lie outside the "
@@ -113,10 +106,11 @@ def _memory_lines(kv: KVAccount) -> list[str]:
     """What speculation took of the memory, a draft pool, the prefix cache; each where it is."""
     lines = []
     if kv.lost_tokens > 0:
+        # Where the KV room is stated, all weights have been taken off before.
+        weights = f"draft weights {giga(kv.draft_weight_bytes)}, " if kv.draft_weight_bytes else ""
         lines.append(
-            f"Memory: speculation took the room of {kv.lost_tokens} KV tokens (draft weights "
-            f"{giga(kv.draft_weight_bytes)}, draft KV {kv.draft_kv_bytes_per_token} bytes a "
-            f"token, workspace {giga(kv.workspace_bytes)})"
+            f"Memory: speculation took the room of {kv.lost_tokens} KV tokens ({weights}draft "
+            f"KV {kv.draft_kv_bytes_per_token} bytes a token, workspace {giga(kv.workspace_bytes)})"
         )
     if kv.draft_pool_tokens > 0:
         lines.append(
@@ -128,6 +122,11 @@ def _memory_lines(kv: KVAccount) -> list[str]:
             "of the prompts"
         )
     return lines
+
+
+def _reason_lines(summary: Summary) -> list[str]:
+    found = [f"{count} ({reason})" for reason, count in summary.num_reasons.items() if count]
+    return [f"Not served: {', '.join(found)}"] if found else []
 
 
 def _failure_lines(summary: Summary) -> list[str]:

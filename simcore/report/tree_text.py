@@ -5,7 +5,7 @@ from simcore.acceptance.tree import ROOT, DraftTree
 from simcore.planner.tree_choice import BestTree, TreePrice
 from simcore.planner.tree_dynamic import DynamicView
 from simcore.planner.tree_view import Measured, TreeView
-from simcore.report.text import seconds
+from simcore.report.units import seconds
 
 MAX_DRAWN_NODES = 64
 

@@ -4,7 +4,10 @@ NOTHING = "–"
 
 
 def digits(value: float) -> str:
-    """Three significant digits, trailing zeros kept: they were computed."""
+    """Three significant digits, trailing zeros kept: they were computed; no 1.23e+03."""
+    rounds_to_whole, too_long = 1e3, 1e9
+    if rounds_to_whole <= abs(value) < too_long:
+        return f"{float(f'{value:.3g}'):,.0f}"
     return f"{value:#.3g}".removesuffix(".")
 
 

@@ -36,6 +36,22 @@ class PolicyView:
 CallerPolicy = Callable[[PolicyView], int]
 
 
+def between_off_and_full(policy: CallerPolicy) -> CallerPolicy:
+    """The same policy, stopped where it asks for a length that acceptance by position lacks."""
+
+    def asked(view: PolicyView) -> int:
+        chosen = policy(view)
+        if isinstance(chosen, int) and 0 < chosen < view.longest:
+            raise ScenarioError(
+                f"the policy asked for {chosen} drafts at {view.now_s:.3f} s, but acceptance by "
+                f"position holds for {view.longest} only; choose 0 or {view.longest}, or use a "
+                "profile with traces (acceptance 'trace')"
+            )
+        return chosen
+
+    return asked
+
+
 def ask_policy(
     policy: CallerPolicy, state: State, index: int, now_s: float, last: tuple[int, int]
 ) -> None:

@@ -14,7 +14,7 @@ from simcore.errors import ScenarioError
 from simcore.profile.store import StoredProfile, load_profile
 from simcore.records import Records
 from simcore.scenario import Scenario, dump_scenario
-from simcore.serving.caller_policy import CallerPolicy
+from simcore.serving.caller_policy import CallerPolicy, between_off_and_full
 from simcore.serving.memory import KVBudget
 from simcore.serving.policy import REASONS
 from simcore.serving.service import Progress, Service
@@ -177,7 +177,7 @@ def simulate(
     stored = stored or load_profile(scenario.profile)
     prepared = new_state(scenario, stored, traces=traces, variation=variation)
     if policy is not None:
-        _check_caller_policy(scenario, prepared.model)
+        policy = _caller_policy(policy, scenario, prepared.model)
     service = Service(
         prepared.state,
         progress=progress,
@@ -206,14 +206,12 @@ def simulate(
     )
 
 
-def _check_caller_policy(scenario: Scenario, model: AcceptanceModel) -> None:
+def _caller_policy(
+    policy: CallerPolicy, scenario: Scenario, model: AcceptanceModel
+) -> CallerPolicy:
     if scenario.speculation.policy.kind != "fixed":
         raise ScenarioError(
             f"a policy in Python and the scenario's {scenario.speculation.policy.kind!r} exclude "
             "each other; leave the scenario's at 'fixed'"
         )
-    if model.name == "positional":
-        raise ScenarioError(
-            "a policy in Python may choose any draft length, but acceptance by position holds for "
-            "one; use a profile with traces (acceptance 'trace')"
-        )
+    return between_off_and_full(policy) if model.name == "positional" else policy

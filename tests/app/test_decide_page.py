@@ -17,7 +17,7 @@ from simcore.metrics.summary import summarise
 from simcore.planner.estimate import estimate
 from simcore.planner.plan import make_plan
 from simcore.profile.store import PROFILE_FILE, bundled_profiles, load_profile
-from simcore.report.text import seconds
+from simcore.report.units import seconds
 from simcore.scenario import Scenario
 from simcore.serving.simulation import simulate
 

@@ -4,6 +4,9 @@ import numpy as np
 import pytest
 
 from simcore import simulate, summarise
+from simcore.metrics.summary import _from_counts
+from simcore.report.text import summary_text
+from simcore.serving.state import gap_bin_edges_s
 from tests.factories import make_scenario
 
 LENGTHS = {
@@ -52,6 +55,22 @@ def test_goodput_counts_requests_that_meet_every_limit(recorded_profile):
     assert summary.goodput_fraction == pytest.approx(met.mean())
     assert 0.2 < summary.goodput_fraction < 0.6
     assert free.goodput_per_s is None
+
+
+def test_goodput_takes_the_time_of_everyone_who_came(recorded_profile):
+    # A burst that mostly gives up: the few served must not stand for a short time of their own.
+    changes = {
+        "workload.patience_s": 0.5,
+        "deployment.max_num_seqs": 1,
+        "slo.e2e_s": 1000.0,
+        "warmup_fraction": 0.0,
+    }
+    result = _run(recorded_profile, 2.0, 200, **changes)
+    summary, frame = summarise(result), result.requests
+    assert 0 < summary.num_counted < 150
+    span_s = frame["finish_s"].max() - frame["arrival_s"].min()
+    assert summary.goodput_per_s == pytest.approx(summary.num_counted / span_s)
+    assert summary.goodput_per_s == pytest.approx(summary.request_rate_per_s)
 
 
 def test_gap_percentiles_are_those_of_the_gaps_within_a_bin(recorded_profile):
@@ -110,3 +129,39 @@ def test_saturation_is_a_queue_that_keeps_growing(
     recorded_profile, rate_per_s, num_requests, saturated
 ):
     assert summarise(_run(recorded_profile, rate_per_s, num_requests)).is_saturated is saturated
+
+
+def test_gap_percentiles_tell_apart_what_falls_into_one_bin():
+    # Ranks spread evenly over a bin, whose middle alone would be said for all of them.
+    edges = gap_bin_edges_s()
+    counts = np.zeros(len(edges) - 1, dtype=np.int64)
+    counts[1000], counts[1001] = 80, 20
+    found = _from_counts(counts, same_moment=0)
+    assert edges[1000] < found.p50_s < edges[1001] < found.p90_s < found.p95_s < found.p99_s
+    assert found.p90_s == pytest.approx((edges[1001] + edges[1002]) / 2)
+    late = _from_counts(counts, same_moment=100)
+    assert late.p50_s == 0.0
+    assert late.p90_s == pytest.approx(edges[1001])
+
+
+def test_a_service_that_serves_nobody_has_a_goodput_of_zero_and_says_why(recorded_profile):
+    found = summarise(
+        _run(
+            recorded_profile,
+            2.0,
+            10,
+            **{
+                "workload.lengths": {
+                    "kind": "fixed",
+                    "prompt_tokens": 10_000_000,
+                    "output_tokens": 1,
+                },
+                "slo.e2e_s": 1.0,
+            },
+        )
+    )
+    assert found.num_requests["rejected"] == 10
+    assert found.num_reasons["prompt can never fit"] == sum(found.num_reasons.values()) == 10
+    assert found.goodput_per_s == found.goodput_fraction == 0.0
+    assert "Not served: 10 (prompt can never fit)" in summary_text(found)
+    assert "no SLO given" not in summary_text(found)

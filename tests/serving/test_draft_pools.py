@@ -208,7 +208,11 @@ def test_tensorrt_llm_has_as_many_draft_blocks_as_target_blocks(recorded_profile
 
 @pytest.mark.parametrize("preset", ["plain", "vllm", "sglang"])
 def test_other_presets_keep_draft_kv_in_the_targets_blocks(recorded_profile, preset):
-    changes = {"deployment.preset": preset, "deployment.draft_pool": "auto"}
+    changes = {
+        "deployment.preset": preset,
+        "deployment.draft_pool": "auto",
+        "deployment.draft_block_size": None,
+    }
     assert _budget(recorded_profile, **changes).draft_blocks == 0
 
 
@@ -254,6 +258,16 @@ def test_a_hit_is_what_both_pools_hold(recorded_profile):
     assert plain.request_records["cached_tokens"].tolist() == [0, PROMPT_TOKENS]
     drafted = _run(recorded_profile, **changes).request_records
     assert drafted["cached_tokens"][1] > PROMPT_TOKENS + OUTPUT_TOKENS - GAMMA - 2
+
+
+@pytest.mark.parametrize(
+    "limit", [{"deployment.draft_kv_fraction": 0.2}, {"deployment.draft_block_size": 8}]
+)
+def test_limits_of_a_second_pool_are_refused_where_there_is_none(recorded_profile, limit):
+    make_scenario(recorded_profile, **limit, **{"deployment.preset": "tensorrt_llm"})
+    for pool in ("auto", "shared"):
+        with pytest.raises(ScenarioError, match="draft KV lies in the target's blocks"):
+            make_scenario(recorded_profile, **limit, **{"deployment.draft_pool": pool})
 
 
 def test_seats_of_their_own_have_no_second_pool(recorded_profile):

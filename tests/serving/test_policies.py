@@ -174,6 +174,21 @@ def test_a_python_policy_that_asks_for_too_much_is_stopped(recorded_profile, ask
         simulate(make_scenario(recorded_profile, **CROWD), policy=lambda view: asked)
 
 
+def test_a_python_policy_without_traces_switches_between_off_and_full(load_bundled):
+    scenario, stored = load_bundled("h100_chat")
+    small = scenario.with_(**{"workload.num_requests": 50})
+    table = {"kind": "batch_size_table", "table": [[1, 3, 3], [4, 64, 0]]}
+    result = simulate(
+        small, stored=stored, policy=lambda view: view.longest if view.num_running <= 3 else 0
+    )
+    assert set(result.step_records["gamma"]) == {0, 3}
+    assert simulate(small.with_(**{"speculation.policy": table}), stored=stored).step_records[
+        "proposed_tokens"
+    ].sum() == pytest.approx(result.step_records["proposed_tokens"].sum(), rel=0.2)
+    with pytest.raises(ScenarioError, match="choose 0 or 3"):
+        simulate(small, stored=stored, policy=lambda view: 2)
+
+
 def test_a_policy_of_many_lengths_needs_traces(load_bundled):
     scenario, stored = load_bundled("h100_chat")
     asked = scenario.with_(
