@@ -39,8 +39,9 @@ def schedule(state: State, index: int, now_s: float) -> int:
     decode_tokens = replica.num_decoding * (1 + verified)
     budget = state.limits.max_num_batched_tokens - decode_tokens
     preempted = _plan_running(state, index, budget)
-    admits = preempted == 0 or state.replicas[index].num_running == 0
-    if admits and state.replicas[index].num_waiting > 0:
+    if state.replicas[index].num_running == 0:  # the last one failed: its tokens are free again
+        admit(state, index, now_s, int(state.limits.max_num_batched_tokens))
+    elif preempted == 0 and state.replicas[index].num_waiting > 0:
         admit(state, index, now_s, budget - _planned_prefill(state, index))
     return preempted
 
