@@ -89,6 +89,10 @@ def test_sglang_slots_follow_the_worked_example():
     assert sglang_step_slots(3, 1, 4, page_size=64) == 4
 
 
+def test_sglang_slots_hold_all_that_a_bushy_tree_has_scored():
+    assert sglang_step_slots(2, 2, 500, page_size=16) == 500
+
+
 @pytest.mark.parametrize(("page_size", "beyond"), [(64, 1024), (1, 40)])
 def test_sglang_holds_twice_the_slots_of_a_step(recorded_profile, page_size, beyond):
     # Steps 5, topk 4: four branches below the root, the first five deep.
