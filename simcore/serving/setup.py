@@ -104,7 +104,7 @@ def new_state(
     batch = sample_requests(
         scenario.workload, model.domain_names, model.traces, scenario.seed, pools=variation.pools
     )
-    if model.fitted is not None:
+    if model.fitted is not None and gamma > 0:
         model = realised(model, batch.domain, batch.output_tokens, scenario.seed)
         batch = replace(batch, trace=np.arange(len(batch.trace)))
     prefixes = _prefixes(scenario, batch, budget)
