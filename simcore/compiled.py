@@ -17,6 +17,7 @@ F = TypeVar("F", bound=Callable[..., object])
 NUM_CACHES_KEPT = 8
 INNER_PREFIX = "simcore_inner_"
 COMPILED_PARTS = ("acceptance", "cost", "serving")  # the folders that hold compiled functions
+COMPILED_HELPERS = ("compiled.py", "by_pointer.py", "records.py")  # what shapes their machine code
 
 
 def compiled(function: F) -> F:
@@ -73,8 +74,10 @@ def _choose_cache() -> None:
     numba looks only at the file of the function that it loads; one that calls a changed function
     of another file would go on running the old code.
     """
-    digest = hashlib.sha256(numba.__version__.encode() + Path(__file__).read_bytes())
     root = Path(__file__).parent
+    digest = hashlib.sha256(numba.__version__.encode())
+    for name in COMPILED_HELPERS:
+        digest.update((root / name).read_bytes())
     for path in sorted(path for part in COMPILED_PARTS for path in (root / part).rglob("*.py")):
         digest.update(path.read_bytes())
     folder = cache_folder() / "kernels" / digest.hexdigest()[:16]

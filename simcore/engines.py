@@ -61,9 +61,10 @@ def sglang_step_slots(steps: int, topk: int, num_draft_tokens: int, page_size: i
     """KV slots that SGLang allocates a request a step; `num_draft_tokens` counts the root.
 
     max(topk · steps, num_draft_tokens) at page size 1 or topk 1; otherwise every branch is
-    rounded up to pages, its first page partly full: (5, 4, 8) at page 64 takes 512.
+    rounded up to pages, its first page partly full: (5, 4, 8) at page 64 takes 512. Never fewer
+    than a step scores, whatever the shape of the tree.
     """
     if page_size == 1 or topk == 1:
         return max(topk * steps, num_draft_tokens)
     pages_per_branch = -(-(page_size - 1 + steps) // page_size)
-    return pages_per_branch * page_size * topk
+    return max(pages_per_branch * page_size * topk, num_draft_tokens)

@@ -11,7 +11,7 @@ from typing import Any, Literal, Self
 import yaml
 from pydantic import Field, ValidationError, model_validator
 
-from simcore.engines import RULES, Preset
+from simcore.engines import RULES, Preset, default_limits
 from simcore.errors import ScenarioError
 from simcore.profile.schema import Contract, Frozen, Sampling
 from simcore.speculation import Speculation
@@ -41,6 +41,9 @@ __all__ = [
     "parse_scenario",
 ]
 
+# Beyond these no service lives, and the kernel's numbers would overflow.
+MAX_BATCH, MAX_COUNT, MAX_KV_TOKENS = 1_000_000, 1_000_000_000, 10**15
+
 DATA_PATHS = ("arrivals.path", "lengths.path", "lengths.file.path")  # of the workload
 
 # --- deployment: what serves -------------------------------------------------------------------
@@ -52,6 +55,15 @@ class Outage(Frozen):
     replica: int = Field(ge=0)
     at_s: float = Field(ge=0.0)
     for_s: float = Field(gt=0.0, description="until it serves again, start-up included")
+
+    @model_validator(mode="after")
+    def _check_end(self) -> Self:
+        if self.at_s + self.for_s == self.at_s:
+            raise ValueError(
+                f"an outage at {self.at_s} s for {self.for_s} s ends at the very moment that it "
+                "begins; expected times that a clock can tell apart: raise for_s"
+            )
+        return self
 
 
 class Failures(Frozen):
@@ -87,12 +99,16 @@ class Deployment(Frozen):
 
     preset: Preset = Field("plain", description="the engine whose rules are followed")
     replicas: int = Field(1, ge=1, le=1024)
-    block_size: int = Field(16, ge=1, description="tokens of one KV block")
-    max_num_seqs: int = Field(64, ge=1, description="running requests of one replica")
-    max_num_batched_tokens: int = Field(8192, ge=1, description="tokens of one step")
+    # Left out, these three are the preset's own (simcore/engines.py).
+    block_size: int = Field(16, ge=1, le=MAX_BATCH, description="tokens of one KV block")
+    max_num_seqs: int = Field(64, ge=1, le=MAX_BATCH, description="running requests of one replica")
+    max_num_batched_tokens: int = Field(8192, ge=1, le=MAX_COUNT, description="tokens of one step")
     memory_utilization: float = Field(0.9, gt=0.0, le=1.0)
     kv_cache_tokens: int | None = Field(
-        None, ge=1, description="KV room of one replica; default: what memory leaves"
+        None,
+        ge=1,
+        le=MAX_KV_TOKENS,
+        description="KV room of one replica; default: what memory leaves",
     )
     routing: Literal["round_robin", "least_outstanding", "session_affinity"] = Field(
         "round_robin",
@@ -109,18 +125,27 @@ class Deployment(Frozen):
         0.0, ge=0.0, lt=1.0, description="share of the blocks that admission leaves free"
     )
     max_queue: int | None = Field(
-        None, ge=0, description="waiting requests of one replica; beyond, arrivals are rejected"
+        None,
+        ge=0,
+        le=MAX_COUNT,
+        description="waiting requests of one replica; beyond, arrivals are rejected",
     )
     draft_pool: Literal["auto", "shared", "own"] = Field(
         "auto", description="draft KV in the target's blocks, or in a pool of its own; auto: preset"
     )
     draft_block_size: int | None = Field(
-        None, ge=1, description="of a draft pool of its own; null: block_size"
+        None, ge=1, le=MAX_BATCH, description="of a draft pool of its own; null: block_size"
     )
     draft_kv_fraction: float | None = Field(
         None, gt=0.0, lt=1.0, description="of the KV memory; null: both pools hold as many tokens"
     )
     failures: Failures = Failures()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _take_limits_of_preset(cls, raw: Any) -> Any:
+        preset = raw.get("preset", "plain") if isinstance(raw, dict) else None
+        return {**default_limits(preset), **raw} if preset in RULES else raw
 
     @model_validator(mode="after")
     def _check_replicas(self) -> Self:
@@ -196,6 +221,10 @@ class Scenario(Frozen):
     def with_(self, **changes: Any) -> "Scenario":
         """A validated copy; keys may be dotted: `with_(**{"workload.num_requests": 10})`."""
         raw = self.model_dump(mode="json")
+        if "deployment.preset" in changes:  # limits that were the old preset's become the new one's
+            for name, value in default_limits(self.deployment.preset).items():
+                if raw["deployment"][name] == value:
+                    del raw["deployment"][name]
         for dotted, value in changes.items():
             *path, last = dotted.split(".")
             section = raw

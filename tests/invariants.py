@@ -250,6 +250,9 @@ def _holds_what_it_may(state: State, request: int, in_step: bool) -> None:  # la
         return
     least = covered_tokens(state, request) if in_step else int(row["committed_tokens"])
     held = int(row["held_blocks"])
+    if in_step and row["state"] == DECODING and row["step_tokens"] > 0:  # root and candidates
+        written = 1 + int(state.modes[row["step_mode"]]["verified_tokens"])
+        assert held * limits.block_size >= int(row["committed_tokens"]) + written
     if limits.slot_blocks > 0:
         assert held == limits.slot_blocks >= blocks_for(least, limits.block_size)
     elif limits.kept_tokens == 0:

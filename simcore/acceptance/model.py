@@ -100,11 +100,16 @@ def stacked(models: list[AcceptanceModel]) -> AcceptanceModel:
     """Several draft schemes for the same requests, the first one the scenario's own.
 
     Raises ScenarioError where recordings are not of the same outputs, so that a request cannot
-    change its proposer midway, or where one is replayed and another drawn.
+    change its proposer midway, where one is replayed and another drawn, and for `heterogeneous`.
     """
     first = models[0]
     if len(models) == 1:
         return first
+    if first.fitted is not None:
+        raise ScenarioError(
+            "acceptance 'heterogeneous' draws each request's cycles for one proposer; a ladder to "
+            "another needs acceptance 'trace', 'positional' or 'iid'"
+        )
     for other in models[1:]:
         if (other.name, other.domain_names) != (first.name, first.domain_names) or not (
             np.array_equal(other.tables.output_tokens, first.tables.output_tokens)

@@ -77,5 +77,11 @@ def ask_policy(
             f"the policy asked for {chosen!r} drafts at {now_s:.3f} s; expected a whole number "
             f"from 0 to num_speculative_tokens = {state.limits.mode}"
         )
+    is_tree = state.modes[view.longest]["verified_tokens"] > view.longest
+    if is_tree and 0 < chosen < view.longest:
+        raise ScenarioError(
+            f"the policy asked for {chosen} drafts at {now_s:.3f} s; a tree of depth "
+            f"{view.longest} is drafted whole or not at all: expected 0 or {view.longest}"
+        )
     if chosen != view.draft_length:
         set_mode(state, index, now_s, chosen, CALLER)

@@ -5,6 +5,7 @@ import math
 from simcore.compiled import compiled, compiled_apart
 from simcore.serving.admission import drop_waiting, enqueue
 from simcore.serving.ending import pop_due
+from simcore.serving.preemption import drop_running
 from simcore.serving.state import (
     BY_SESSION,
     DECODING,
@@ -113,8 +114,8 @@ def next_deadline_s(state: State) -> float:
 def give_up(state: State) -> None:
     """The client of the request whose patience ends next gives up, if it still waits for it.
 
-    Requests give up in order of arrival. A waiting request leaves at once; one inside a step is
-    marked, and its blocks return when the step commits.
+    Requests give up in order of arrival. A waiting request leaves at once, and so does a running
+    one between two steps; inside a step it is marked, and its blocks return at the commit.
     """
     request = int(state.arrived[state.cursor[0].next_deadline])
     state.cursor[0].next_deadline += 1
@@ -122,4 +123,7 @@ def give_up(state: State) -> None:
     if row.state == WAITING:
         drop_waiting(state, request, float(row.gives_up_s))
     elif row.state in (PREFILLING, DECODING):
-        row.is_cancelled = 1
+        if state.replicas[row.replica].is_busy:
+            row.is_cancelled = 1
+        else:
+            drop_running(state, request, float(row.gives_up_s))

@@ -12,8 +12,10 @@ from simcore.serving.reservation import (
     plan_cycle,
 )
 from simcore.serving.state import (
+    CANCELLED,
     DECODING,
     FAILED,
+    GAVE_UP,
     NONE,
     NOTHING,
     OUTGREW_MEMORY,
@@ -150,7 +152,24 @@ def _preempt(state: State, index: int, position: int) -> None:
 
 @compiled_apart
 def _fail(state: State, index: int, position: int) -> None:
+    now_s = float(state.replicas[index].now_s)
+    _end_early(state, index, position, FAILED, OUTGREW_MEMORY, now_s)
+
+
+@compiled_apart
+def drop_running(state: State, request: int, end_s: float) -> None:
+    """A running request is cancelled between two steps."""
+    index, position = int(state.requests[request].replica), NOTHING
+    while state.running[index, position] != request:
+        position += 1
+    _end_early(state, index, position, CANCELLED, GAVE_UP, end_s)
+
+
+@compiled_apart
+def _end_early(
+    state: State, index: int, position: int, final: int, reason: int, end_s: float
+) -> None:
     request = take_out(state, index, position)
     row = state.requests[request]
     state.replicas[index].outstanding_tokens -= row.prompt_tokens + row.emitted_tokens
-    end_request(state, request, FAILED, OUTGREW_MEMORY, state.replicas[index].now_s)
+    end_request(state, request, final, reason, end_s)

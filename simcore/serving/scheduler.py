@@ -36,11 +36,13 @@ def schedule(state: State, index: int, now_s: float) -> int:
     # Decodes come first: what they may take is no prefill's to spend.
     replica = state.replicas[index]
     verified = state.modes[replica.mode].verified_tokens
-    decode_tokens = replica.num_decoding * (1 + verified)
+    charged = state.limits.charged_tokens if replica.mode > 0 else 0
+    decode_tokens = replica.num_decoding * (1 + verified + charged)
     budget = state.limits.max_num_batched_tokens - decode_tokens
     preempted = _plan_running(state, index, budget)
-    admits = preempted == 0 or state.replicas[index].num_running == 0
-    if admits and state.replicas[index].num_waiting > 0:
+    if state.replicas[index].num_running == 0:  # the last one failed: its tokens are free again
+        admit(state, index, now_s, int(state.limits.max_num_batched_tokens))
+    elif preempted == 0 and state.replicas[index].num_waiting > 0:
         admit(state, index, now_s, budget - _planned_prefill(state, index))
     return preempted
 

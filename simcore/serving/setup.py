@@ -104,7 +104,7 @@ def new_state(
     batch = sample_requests(
         scenario.workload, model.domain_names, model.traces, scenario.seed, pools=variation.pools
     )
-    if model.fitted is not None:
+    if model.fitted is not None and gamma > 0:
         model = realised(model, batch.domain, batch.output_tokens, scenario.seed)
         batch = replace(batch, trace=np.arange(len(batch.trace)))
     prefixes = _prefixes(scenario, batch, budget)
@@ -287,6 +287,7 @@ def _limits(
         most_proposed_tokens=max(mode.proposed_tokens for mode in speculation.modes()),
         max_queue=NO_LIMIT if deployment.max_queue is None else deployment.max_queue,
         lookahead_tokens=gamma if rules.reserves_lookahead and kind not in (None, "ngram") else 0,
+        charged_tokens=rules.charges_draft_slots and kind == "draft_model",
         headroom_tokens=headroom,
         kept_tokens=NO_LIMIT if keeps else headroom,
         slot_blocks=slot_blocks,

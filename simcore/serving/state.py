@@ -214,6 +214,7 @@ LIMITS_DTYPE = np.dtype(
         # the engine's rules (simcore/engines.py): tokens reserved beyond root and drafts, or beyond
         # the committed ones in place of them; kept after a step; blocks of a seat of its own
         ("lookahead_tokens", "i8"),
+        ("charged_tokens", "i8"),  # of a step's budget for each decode, beyond root and drafts
         ("headroom_tokens", "i8"),
         ("kept_tokens", "i8"),
         ("slot_blocks", "i8"),

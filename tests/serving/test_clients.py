@@ -124,3 +124,33 @@ def test_every_law_holds_whoever_gives_up(recorded_profile, seed, **values):
         },
     )
     check_every_mode(scenario, recorded_profile)
+
+
+def test_who_gives_up_between_two_steps_leaves_before_anyone_is_preempted(recorded_profile):
+    changes = {
+        "workload.arrivals": {"kind": "batch"},
+        "workload.num_requests": 6,
+        "workload.lengths": {"kind": "fixed", "prompt_tokens": 30, "output_tokens": 40},
+        "deployment.max_num_seqs": 4,
+        "deployment.kv_cache_tokens": 160,
+        "speculation.proposer": None,
+        "speculation.num_speculative_tokens": 0,
+    }
+    patient = _run(recorded_profile, **changes).step_records
+    first = patient[patient["num_preemptions"] > 0][0]
+    changes["workload.patience_s"] = float(first["begin_s"])  # the step before ends then
+    scenario = make_scenario(recorded_profile, **{**BUSY, **changes})
+    check_every_mode(scenario, recorded_profile)
+    requests = simulate(scenario, stored=recorded_profile).requests
+    assert (requests["state"] == "cancelled").all()
+    assert (requests["finish_s"] == requests["gives_up_s"]).all()
+    assert not requests["num_preemptions"].any()
+
+
+@pytest.mark.parametrize(
+    "limit",
+    ["max_num_batched_tokens", "max_num_seqs", "max_queue", "block_size", "kv_cache_tokens"],
+)
+def test_limits_that_no_number_of_the_kernel_holds_are_refused(recorded_profile, limit):
+    with pytest.raises(ScenarioError, match=limit):
+        make_scenario(recorded_profile, **{f"deployment.{limit}": 10**30})

@@ -213,3 +213,23 @@ def test_a_cancelled_cycle_gives_its_blocks_back_before_they_are_offered_again(a
     frame = simulate(scenario, stored=all_accepted).requests
     inside = (frame["state"] == "cancelled") & frame["scheduled_s"].notna()
     assert inside.sum() > 5
+
+
+def test_the_next_is_served_after_one_that_filled_memory_and_every_token_of_a_step(
+    recorded_profile,
+):
+    scenario = make_scenario(
+        recorded_profile,
+        **{
+            "workload.arrivals": {"kind": "batch"},
+            "workload.num_requests": 3,
+            "workload.lengths": {"kind": "fixed", "prompt_tokens": 20, "output_tokens": 200},
+            "deployment.max_num_seqs": 1,
+            "deployment.max_num_batched_tokens": 5,  # one decode with its drafts
+            "deployment.kv_cache_tokens": 64,
+        },
+    )
+    check_every_mode(scenario, recorded_profile)
+    requests = simulate(scenario, stored=recorded_profile).requests
+    assert (requests["reason"] == "outgrew the memory").all()
+    assert (requests["emitted_tokens"] > 1).all()

@@ -360,6 +360,7 @@ def test_a_session_goes_on_elsewhere_when_its_replica_is_lost(recorded_profile):
         ({"outages": [_outage(2), _outage(5)]}, r"name replicas \[2, 5\]; there are 2"),
         ({"outages": [_outage()], "mean_time_between_s": 5.0}, "exclude each other"),
         ({"outages": [_outage(for_s=0.0)]}, "for_s"),
+        ({"outages": [_outage(0, 1.0, 1e-17)]}, "the very moment"),
         ({"mean_time_between_s": 0.5}, "mean_time_between_s"),
         ({"mean_time_between_s": 5.0, "mean_repair_s": 0.0}, "mean_repair_s"),
         ({"requests": "forget"}, "requests"),

@@ -24,6 +24,16 @@ LENGTHS = st.one_of(
         st.sampled_from([0.0, 0.5, 2.0]),
     ),
 )
+
+
+def _with_room_for_decodes(changes):
+    """The fewest tokens of a step that its limits allow, and as many more as were drawn."""
+    width = 1 + changes["speculation.num_speculative_tokens"]
+    least = changes["deployment.max_num_seqs"] * width
+    more = changes["deployment.max_num_batched_tokens"]
+    return {**changes, "deployment.max_num_batched_tokens": least + more}
+
+
 CHANGES = st.fixed_dictionaries(
     {
         "workload.lengths": LENGTHS,
@@ -37,7 +47,7 @@ CHANGES = st.fixed_dictionaries(
         "workload.num_requests": st.integers(1, 40),
         "deployment.replicas": st.integers(1, 3),
         "deployment.max_num_seqs": st.integers(1, 9),
-        "deployment.max_num_batched_tokens": st.integers(81, 200),
+        "deployment.max_num_batched_tokens": st.integers(0, 120),  # beyond what decodes take
         "deployment.block_size": st.sampled_from([1, 4, 16, 64]),
         "deployment.kv_cache_tokens": st.sampled_from([80, 150, 400, 100_000]),
         "speculation.proposer": st.sampled_from(["ngram", "draft_model"]),
@@ -45,7 +55,7 @@ CHANGES = st.fixed_dictionaries(
         "speculation.acceptance": st.sampled_from(["trace", "positional"]),
         "seed": st.integers(0, 2**40),
     }
-)
+).map(_with_room_for_decodes)
 
 
 @given(changes=CHANGES)

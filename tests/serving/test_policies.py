@@ -189,6 +189,25 @@ def test_a_python_policy_without_traces_switches_between_off_and_full(load_bundl
         simulate(small, stored=stored, policy=lambda view: 2)
 
 
+def test_a_python_policy_cannot_shorten_a_tree(recorded_profile):
+    tree = {"speculation.tree": [-1, -1, 0, 1, 2], "speculation.num_speculative_tokens": 3}
+    scenario = make_scenario(recorded_profile, **tree)
+    whole = simulate(scenario, policy=lambda view: view.longest if view.num_waiting == 0 else 0)
+    assert whole.step_records["verified_tokens"].any()
+    with pytest.raises(ScenarioError, match="whole or not at all"):
+        simulate(scenario, policy=lambda view: 2)
+
+
+def test_a_ladder_to_another_proposer_is_no_matter_of_one_latent_chain(recorded_profile):
+    rung = {"below": 0.9, "num_speculative_tokens": 2, "proposer": "draft_model"}
+    changes = {
+        "speculation.acceptance": "heterogeneous",
+        "speculation.policy": {"kind": "memory_pressure", "ladder": [rung]},
+    }
+    with pytest.raises(ScenarioError, match="one proposer"):
+        simulate(make_scenario(recorded_profile, **changes), stored=recorded_profile)
+
+
 def test_a_policy_of_many_lengths_needs_traces(load_bundled):
     scenario, stored = load_bundled("h100_chat")
     asked = scenario.with_(

@@ -89,6 +89,22 @@ def test_sglang_slots_follow_the_worked_example():
     assert sglang_step_slots(3, 1, 4, page_size=64) == 4
 
 
+def test_sglang_slots_hold_all_that_a_bushy_tree_has_scored():
+    assert sglang_step_slots(2, 2, 500, page_size=16) == 500
+
+
+def test_a_bushy_tree_has_blocks_for_every_candidate_under_sglang(recorded_profile):
+    bushy = {
+        "workload.arrivals": {"kind": "batch"},
+        "speculation.tree": [-1, -1, *[0] * 160],
+        "speculation.num_speculative_tokens": 2,
+        "deployment.preset": "sglang",
+        "deployment.max_num_batched_tokens": 2048,
+        "deployment.kv_cache_tokens": 4000,
+    }
+    check_every_mode(make_scenario(recorded_profile, **bushy), recorded_profile)
+
+
 @pytest.mark.parametrize(("page_size", "beyond"), [(64, 1024), (1, 40)])
 def test_sglang_holds_twice_the_slots_of_a_step(recorded_profile, page_size, beyond):
     # Steps 5, topk 4: four branches below the root, the first five deep.
