@@ -27,6 +27,11 @@ class EngineRules(Frozen):
     pads_drafts: bool = False  # drafts shorter than γ are paid as γ
     has_own_draft_pool: bool = False  # draft KV has a manager and memory of its own
     drops_last_hit: bool = False  # EAGLE recomputes the last block found in the prefix cache
+    charges_draft_slots: bool = False  # a draft model takes a token more of the step's budget
+    # Limits that hold where a deployment states none.
+    max_num_seqs: int = 64
+    max_num_batched_tokens: int = 8192
+    block_size: int = 16
 
 
 RULES: dict[Preset, EngineRules] = {
@@ -37,6 +42,8 @@ RULES: dict[Preset, EngineRules] = {
         reserves_lookahead=True,
         keeps_rejected_blocks=True,
         drops_last_hit=True,
+        charges_draft_slots=True,
+        max_num_seqs=256,
     ),
     "sglang": EngineRules(
         engine="SGLang",
@@ -45,6 +52,8 @@ RULES: dict[Preset, EngineRules] = {
         prefills_apart=True,
         retracts_youngest=True,
         pads_drafts=True,
+        max_num_seqs=48,  # with any speculative algorithm; without one it follows from the memory
+        block_size=1,
     ),
     "tensorrt_llm": EngineRules(
         engine="TensorRT-LLM",
@@ -52,9 +61,24 @@ RULES: dict[Preset, EngineRules] = {
         admits_whole_life=True,
         pads_drafts=True,
         has_own_draft_pool=True,
+        block_size=32,
     ),
-    "llama_cpp": EngineRules(engine="llama.cpp server", version="b10400", has_fixed_slots=True),
+    "llama_cpp": EngineRules(
+        engine="llama.cpp server",
+        version="b10400",
+        has_fixed_slots=True,
+        max_num_seqs=4,
+        max_num_batched_tokens=2048,
+    ),
 }
+
+
+LIMITS = ("max_num_seqs", "max_num_batched_tokens", "block_size")
+
+
+def default_limits(preset: Preset) -> dict[str, int]:
+    """The limits of an engine that nobody set."""
+    return {name: getattr(RULES[preset], name) for name in LIMITS}
 
 
 def sglang_step_slots(steps: int, topk: int, num_draft_tokens: int, page_size: int) -> int:

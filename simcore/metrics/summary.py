@@ -72,6 +72,7 @@ class TimeAccount(Frozen):
     target: float
     reconcile: float
     overhead: float
+    down: float = Field(description="from a failure until the replica served again")
     idle: float
 
 
@@ -139,7 +140,8 @@ def summarise(result: SimulationResult) -> Summary:
     duration_s = _duration_s(requests)
     tokens = _token_account(result)
     good = _meets_slo(latency, result.scenario.slo)
-    time = _time_account(steps, duration_s * len(result.replica_records))
+    down_s = _down_s(result.replica_records, float(requests["finish_s"].max()))
+    time = _time_account(steps, down_s, duration_s * len(result.replica_records))
     return Summary(
         origin=result.origin,
         num_requests={
@@ -317,12 +319,19 @@ def _token_account(result: SimulationResult) -> TokenAccount:
     )
 
 
-def _time_account(steps: StepTotals, replica_s: float) -> TimeAccount:
+def _time_account(steps: StepTotals, down_s: float, replica_s: float) -> TimeAccount:
     shares = {
         name: getattr(steps, f"{name}_s") / replica_s
         for name in ("propose", "target", "reconcile", "overhead")
     }
+    shares["down"] = down_s / replica_s
     return TimeAccount(**shares, idle=max(0.0, 1.0 - sum(shares.values())))
+
+
+def _down_s(replicas: Records, end_s: float) -> float:
+    """Time that replicas were down until the run's end, over all of them."""
+    still = np.where(replicas["is_down"], np.maximum(end_s - replicas["down_since_s"], 0.0), 0.0)
+    return float(replicas["down_s"].sum() + still.sum())
 
 
 def _kv_account(result: SimulationResult) -> KVAccount:
@@ -364,7 +373,7 @@ def _consumption(
     return consumption(
         profile.identity.hardware,
         num_devices=devices * result.scenario.deployment.replicas,
-        busy_s=(1.0 - time.idle) * duration_s,
+        busy_s=(1.0 - time.idle - time.down) * duration_s,
         duration_s=duration_s,
         output_tokens=tokens.emitted_tokens,
     )

@@ -130,11 +130,11 @@ def _reason_lines(summary: Summary) -> list[str]:
 
 
 def _failure_lines(summary: Summary) -> list[str]:
-    if summary.num_aborted_steps == 0 and summary.num_restarts == 0:
+    if summary.time.down == 0.0:
         return []
     return [
-        f"Failures: {summary.num_aborted_steps} steps aborted, {summary.num_restarts} requests "
-        "sent again"
+        f"Failures: replicas down {summary.time.down:.1%} of the time, "
+        f"{summary.num_aborted_steps} steps aborted, {summary.num_restarts} requests sent again"
     ]
 
 

@@ -9,6 +9,7 @@ from simcore.serving.state import (
     CANCELLED,
     FAILED,
     GAVE_UP,
+    LIFE_NEVER_FITS,
     NEVER_FITS,
     NOTHING,
     OUTGREW_MEMORY,
@@ -40,16 +41,17 @@ def refusal(state: State, index: int, request: int) -> int:
     row = state.requests[request]
     replica, limits = state.replicas[index], state.limits
     room = limits.slot_blocks if limits.slot_blocks > 0 else int(replica.total_blocks)
-    least = missing_blocks(state, request, row.prompt_tokens + 1)
-    if limits.admits_whole_life:
-        least = max(least, life_blocks(state, request))
     draft_size, draft_least = limits.draft_block_size, NOTHING
     if draft_size > 0:
-        draft_least = blocks_for(row.prompt_tokens, draft_size)
-    if limits.admits_whole_life:
-        draft_least = life_draft_blocks(state, request)
+        draft_least = blocks_for(int(row.prompt_tokens), draft_size)
+    least = missing_blocks(state, request, row.prompt_tokens + 1)
     if least > room or draft_least > replica.draft_total_blocks:
         return int(NEVER_FITS)
+    if limits.admits_whole_life and (
+        life_blocks(state, request) > room
+        or life_draft_blocks(state, request) > replica.draft_total_blocks
+    ):
+        return int(LIFE_NEVER_FITS)
     return int(QUEUE_FULL) if replica.num_waiting >= limits.max_queue else 0
 
 

@@ -70,6 +70,7 @@ def _break_down(state: State, index: int, now_s: float) -> None:
     """The step is aborted, KV and cache are lost; requests go to other replicas, or fail."""
     replica = state.replicas[index]
     replica.is_down = 1
+    replica.down_since_s = now_s
     _set_return(state, index, now_s)
     if replica.is_busy:
         _abort_step(state, index, now_s)
@@ -156,5 +157,7 @@ def _send_elsewhere(state: State, request: int, now_s: float) -> None:
 
 @compiled_apart
 def _recover(state: State, index: int, now_s: float) -> None:
-    state.replicas[index].is_down = 0
+    replica = state.replicas[index]
+    replica.is_down = 0
+    replica.down_s += now_s - replica.down_since_s
     plan_fault(state, index, now_s)

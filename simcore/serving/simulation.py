@@ -150,6 +150,11 @@ def origin(scenario: Scenario, stored: StoredProfile) -> dict[str, Any]:
         "scenario_sha256": hashlib.sha256(dump_scenario(scenario).encode()).hexdigest(),
         "contract": scenario.contract.value,
         "sampling": scenario.sampling.model_dump(),
+        "sampling_of_domains": {
+            name: own.model_dump()
+            for name in scenario.workload.domains
+            if (own := scenario.workload.share(name).sampling) is not None
+        },
         "seed": scenario.seed,
     }
 

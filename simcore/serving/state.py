@@ -37,10 +37,18 @@ REASON_NAMES = (
     "gave up",
     "replica failed",
     "session ended",
+    "prompt and max_tokens can never fit",
 )
-_, NEVER_FITS, QUEUE_FULL, OUTGREW_MEMORY, GAVE_UP, REPLICA_FAILED, SESSION_ENDED = codes(
-    len(REASON_NAMES)
-)
+(
+    _,
+    NEVER_FITS,
+    QUEUE_FULL,
+    OUTGREW_MEMORY,
+    GAVE_UP,
+    REPLICA_FAILED,
+    SESSION_ENDED,
+    LIFE_NEVER_FITS,
+) = codes(len(REASON_NAMES))
 
 NOTHING, ONE = codes(2)
 
@@ -135,6 +143,8 @@ REPLICA_DTYPE = np.dtype(
         ("is_down", "i8"),
         ("fault_s", "f8"),  # when it fails, or is back; inf: never
         ("num_faults", "i8"),
+        ("down_since_s", "f8"),
+        ("down_s", "f8"),  # in all, up to its last return
         ("step_row", "i8"),
         ("step_end_s", "f8"),
         ("now_s", "f8"),  # when it last began to plan a step
