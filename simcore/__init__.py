@@ -19,10 +19,11 @@ if TYPE_CHECKING:
     from simcore.profile.store import StoredProfile, bundled_profiles, load_profile, write_profile
     from simcore.scenario import Scenario, dump_scenario, load_scenario
     from simcore.scenario_files import open_scenario
-    from simcore.serving.caller_policy import PolicyView
+    from simcore.serving.caller_policy import CallerPolicy, PolicyView
     from simcore.serving.simulation import SimulationResult, simulate
 
 __all__ = [
+    "CallerPolicy",
     "Comparison",
     "InfeasibleError",
     "PolicyView",
@@ -50,6 +51,7 @@ __all__ = [
 
 # Each name is loaded when it is first used: a run without a plan need not wait for scipy.
 _MODULES = {
+    "CallerPolicy": "simcore.serving.caller_policy",
     "Comparison": "simcore.planner.comparison",
     "InfeasibleError": "simcore.errors",
     "PolicyView": "simcore.serving.caller_policy",

@@ -56,11 +56,14 @@ class AdaptiveEMA(Frozen):
 
     Every `update_interval` steps, after `warmup_steps`, the mean of accepted drafts a request is
     compared with candidate − 0.5 ± hysteresis. After `probe_interval` steps without drafts the
-    smallest positive candidate is tried.
+    smallest positive candidate is tried. With `tiers` the candidates follow the batch size.
     """
 
     kind: Literal["adaptive_ema"]
     candidates: tuple[DraftLength, ...] = Field((1, 3, 7), min_length=1)
+    tiers: dict[int, tuple[DraftLength, ...]] | None = Field(
+        None, description="candidates from this batch size on, in place of `candidates`"
+    )
     ema_alpha: float = Field(0.2, gt=0.0, le=1.0)
     update_interval: int = Field(5, ge=1)
     warmup_steps: int = Field(10, ge=0)
@@ -70,14 +73,24 @@ class AdaptiveEMA(Frozen):
 
     @model_validator(mode="after")
     def _check_candidates(self) -> Self:
-        if list(self.candidates) != sorted(set(self.candidates)):
-            raise ValueError(f"candidates {self.candidates}; expected ascending, each once")
+        for found in self.by_batch_size().values():
+            if not found or list(found) != sorted(set(found)):
+                raise ValueError(f"candidates {found}; expected ascending, each once")
+        begins = list(self.by_batch_size())
+        if begins != sorted(begins) or begins[0] != 1:
+            raise ValueError(
+                f"tiers begin at {begins}; expected batch sizes that rise, the first 1"
+            )
         return self
+
+    def by_batch_size(self) -> dict[int, tuple[int, ...]]:
+        """Candidates by the smallest batch that they hold for."""
+        return self.tiers or {1: self.candidates}
 
     def draft_lengths(self, longest: int) -> tuple[int, ...]:
         """Draft lengths that it may choose."""
         del longest
-        return self.candidates
+        return tuple(sorted({each for tier in self.by_batch_size().values() for each in tier}))
 
 
 class AcceptanceGate(Frozen):

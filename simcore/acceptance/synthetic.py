@@ -14,8 +14,11 @@ from simcore.acceptance.chain import EASY, HARD, Chain
 from simcore.acceptance.heterogeneous import Parameters, chain_at, length_effect, skewed
 from simcore.acceptance.lists import RUNAWAY_TOKENS
 from simcore.acceptance.trace import TraceSet
+from simcore.errors import ScenarioError
 
 IntArray = NDArray[np.int64]
+BYTES_PER_TOKEN = 70  # while a recording is drawn
+MOST_BYTES = 8 << 30
 FIRST_START = 1  # prefill emits position 0
 
 
@@ -30,6 +33,12 @@ def synthetic_traces(
 
     `parameters` by domain name, in the order that `domain` counts.
     """
+    size_bytes = BYTES_PER_TOKEN * int(output_tokens.sum())
+    if size_bytes > MOST_BYTES:
+        raise ScenarioError(
+            f"acceptance 'heterogeneous' draws every output position: {output_tokens.sum()} tokens "
+            f"would take {size_bytes / 1e9:.0f} GB; use fewer requests, or 'positional'"
+        )
     random = np.random.default_rng(seed)
     offset = np.cumsum(output_tokens) - output_tokens
     accepted = np.zeros(int(output_tokens.sum()), dtype=np.int8)

@@ -68,6 +68,7 @@ def summary_text(summary: Summary) -> str:
         f"Scenario {origin['scenario']}, profile {origin['profile']} ({origin['profile_source']}), "
         f"contract {origin['contract']}, acceptance {origin['acceptance_model']}, seed "
         f"{origin['seed']}, specplan {origin['specplan_version']}",
+        *_domain_lines(origin["sampling_of_domains"]),
         f"Requests: {states}; {summary.num_counted} counted after the warm-up",
         f"{'':14} {'mean':>10} {'p50':>10} {'p90':>10} {'p95':>10} {'p99':>10}",
         *(f"{name:14} {_percentiles(each)}" for name, each in rows),
@@ -100,6 +101,14 @@ def summary_text(summary: Summary) -> str:
             "measured cost domain."
         )
     return "\n".join(lines)
+
+
+def _domain_lines(sampling: dict[str, dict[str, float]]) -> list[str]:
+    """Domains whose sampling is not the scenario's."""
+    if not sampling:
+        return []
+    each = (f"{name} at temperature {own['temperature']:g}" for name, own in sampling.items())
+    return [f"Sampling of their own: {', '.join(each)}"]
 
 
 def _memory_lines(kv: KVAccount) -> list[str]:

@@ -136,8 +136,13 @@ def _by_batch_size(state: State, index: int, current: int) -> tuple[int, int]:
 @compiled_apart
 def _by_moving_average(state: State, index: int, current: int) -> tuple[int, int]:
     policy, replica = state.policy, state.replicas[index]
-    candidates = policy.candidates
+    tier = 0
+    while tier + 1 < len(policy.table) and policy.table[tier + 1, 0] <= replica.num_running:
+        tier += 1
+    candidates = policy.candidates[policy.table[tier, 1] : policy.table[tier, 2]]
     place = int(np.searchsorted(candidates, current))
+    if place == len(candidates) or candidates[place] != current:
+        return int(candidates[max(place - 1, 0)]), BATCH_SIZE  # of another tier
     if current == 0:
         probes = replica.policy_age >= policy.rule.probe_interval and place + 1 < len(candidates)
         return (int(candidates[place + 1]) if probes else 0), PROBE

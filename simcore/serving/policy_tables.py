@@ -52,7 +52,9 @@ class PolicyTables(NamedTuple):
 
     rule: Record  # RULE_DTYPE
     candidates: NDArray[np.int64]
-    table: NDArray[np.int64]  # [num_rows, 3] first, last, draft length
+    # [num_rows, 3] batch sizes first, last, and draft length; adaptive EMA: first batch size, and
+    # which candidates hold from there on
+    table: NDArray[np.int64]
     rungs: NDArray[np.float64]  # [num_rungs, 2] of the memory ladder: free share below, draft mode
     expected_tokens: NDArray[np.float64]  # [γ_max + 1] E[Y] by draft length
     expected_drafts: NDArray[np.float64]  # [γ_max + 1] proposed drafts a cycle
@@ -65,11 +67,19 @@ def policy_tables(
 ) -> PolicyTables:
     """The numbers of a scenario's policy; `expected_*` by draft length, from the profile."""
     policy = speculation.policy
-    rows = policy.table if isinstance(policy, BatchSizeTable) else ()
+    rows: list[tuple[int, int, int]] = []
+    candidates: list[int] = list(speculation.draft_lengths())
+    if isinstance(policy, BatchSizeTable):
+        rows = list(policy.table)
+    elif isinstance(policy, AdaptiveEMA):
+        candidates = []
+        for batch_size, tier in policy.by_batch_size().items():
+            rows.append((batch_size, len(candidates), len(candidates) + len(tier)))
+            candidates += tier
     rungs = speculation.rungs() if isinstance(policy, MemoryPressure) else ()
     return PolicyTables(
         rule=new_record(RULE_DTYPE, **_rule(policy)),
-        candidates=np.array(speculation.draft_lengths(), dtype=np.int64),
+        candidates=np.array(candidates, dtype=np.int64),
         table=np.array(rows, dtype=np.int64).reshape(-1, 3),
         rungs=np.array(rungs, dtype=np.float64).reshape(-1, 2),
         expected_tokens=expected_tokens,

@@ -28,6 +28,7 @@ class StepTotals:
     def with_steps(self, steps: Records) -> "StepTotals":
         """These sums and those of further steps."""
         spans_s = steps["end_s"] - steps["begin_s"]
+        whole = steps[steps["is_aborted"] == 0]  # an aborted step took time and did nothing
         more = StepTotals(
             num_steps=len(steps),
             **{
@@ -36,12 +37,12 @@ class StepTotals:
             },
             busy_s=float(spans_s.sum()),
             decoding_s=float((spans_s * steps["num_decoding"]).sum()),
-            num_decoding=_count(steps["num_decoding"]),
-            context_tokens=_count(steps["context_tokens"]),
-            prefill_tokens=_count(steps["prefill_tokens"]),
-            padded_tokens=_count(steps["padded_tokens"]),
+            num_decoding=_count(whole["num_decoding"]),
+            context_tokens=_count(whole["context_tokens"]),
+            prefill_tokens=_count(whole["prefill_tokens"]),
+            padded_tokens=_count(whole["padded_tokens"]),
             num_extrapolated=_count(steps["is_extrapolated"]),
-            num_aborted=_count(steps["is_aborted"]),
+            num_aborted=len(steps) - len(whole),
         )
         return StepTotals(
             **{

@@ -26,15 +26,18 @@ from simcore.workload_kinds import (
 FloatArray = NDArray[np.float64]
 
 STAYS_PER_BLOCK = 1024
+MAX_TIME_S = 1e10
 MAX_STAYS = 5_000_000
 
 
 def sample_arrivals(arrivals: Arrivals, count: int, rng: np.random.Generator) -> FloatArray:
     """`count` arrival times in seconds, in order. Raises ScenarioError."""
     times_s = _sample(arrivals, count, rng)
-    if not np.isfinite(times_s[-1]):
+    if not times_s[-1] <= MAX_TIME_S:
         raise ScenarioError(
-            f"{arrivals.kind!r} arrivals: request {count} would never arrive; raise the rate"
+            f"{arrivals.kind!r} arrivals: request {count} would arrive after {times_s[-1]:.3g} s; "
+            f"expected at most {MAX_TIME_S:.0e}, beyond which a step is lost in rounding: raise "
+            "the rate"
         )
     return times_s
 

@@ -250,10 +250,31 @@ def test_a_policy_that_contradicts_itself_is_refused(recorded_profile, policy, m
         make_scenario(recorded_profile, **{**CROWD, "speculation.policy": policy})
 
 
+def test_tiers_of_the_moving_average_follow_the_batch_size(recorded_profile):
+    tiers = {1: [1, 3, 6], 4: [0, 1, 3], 12: [0]}
+    result = _run(recorded_profile, {"kind": "adaptive_ema", "tiers": tiers, "warmup_steps": 0})
+    steps = result.step_records[result.step_records["num_decoding"] > 0]
+    for first, last, allowed in ((1, 3, {1, 3, 6}), (4, 11, {0, 1, 3}), (12, 99, {0})):
+        # The policy sees who runs when the step begins; those admitted in it come on top.
+        alone = steps["num_running"] == steps["num_decoding"]
+        inside = (steps["num_running"] >= first) & (steps["num_running"] <= last) & alone
+        assert set(steps["gamma"][inside].tolist()) <= allowed
+        assert inside.any()
+    assert "batch size" in set(result.policy_changes["reason"])
+
+
+@pytest.mark.parametrize("tiers", [{2: [1]}, {1: [1], 0: [0]}, {1: [3, 1]}, {1: []}])
+def test_tiers_that_contradict_themselves_are_refused(recorded_profile, tiers):
+    policy = {"kind": "adaptive_ema", "tiers": tiers}
+    with pytest.raises(ScenarioError, match="expected"):
+        make_scenario(recorded_profile, **{**CROWD, "speculation.policy": policy})
+
+
 POLICIES = st.sampled_from(
     [
         {"kind": "batch_size_table", "table": [[1, 2, 6], [3, 5, 3], [6, 64, 0]]},
         {"kind": "adaptive_ema", "candidates": [0, 2, 5], "probe_interval": 7},
+        {"kind": "adaptive_ema", "tiers": {1: [1, 4], 3: [0, 2], 7: [0]}, "warmup_steps": 2},
         {"kind": "acceptance_gate", "window_steps": 9, "threshold": 0.4},
         {"kind": "goodput"},
         {"kind": "memory_pressure"},
