@@ -33,6 +33,7 @@ def test_eagles_speed_up_is_within_four_percent_of_the_engine_on_average(study_f
     assert mean_absolute_error(rows) <= LARGEST_SPEEDUP_ERROR
 
 
+@pytest.mark.slow
 def test_a_miss_with_drafts_never_pays_more_than_one_without(study_folder, tmp_path):
     for row in ngram_rows(study_folder, tmp_path):
         assert row.matched <= row.unmatched
