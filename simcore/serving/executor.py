@@ -4,7 +4,7 @@ A real engine stands behind the scheduler in this way (calibration's serving loo
 replay of times that were measured. Everything else of a run is the same for all of them.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Protocol
 
 from simcore.serving.one_step import launch, plan
@@ -63,7 +63,7 @@ def execute(executor: Executor, state: State, index: int, now_s: float) -> None:
     if took is None:
         return
     replica = state.replicas[index]
-    step = state.steps[replica.step_row]
-    step.propose_s, step.target_s = took.propose_s, took.target_s
-    step.reconcile_s, step.overhead_s = took.reconcile_s, took.overhead_s
-    step.end_s = replica.step_end_s = now_s + took.total_s
+    step = state.steps[replica["step_row"]]
+    for phase in fields(took):
+        step[phase.name] = getattr(took, phase.name)
+    step["end_s"] = replica["step_end_s"] = now_s + took.total_s

@@ -106,7 +106,8 @@ class Pair:
         self, kind: str, requests, topology=CHAIN, temperature=0.0, *, timed=False, **changes
     ) -> Service:
         proposer = proposing(kind, self.target, self.draft)
-        topology = None if proposer is None else topology
+        named = TOPOLOGIES[topology] if isinstance(topology, str) else topology
+        topology = None if proposer is None else named
         law = None if timed else _law()
         scenario = scenario_of(topology, temperature, **changes)
         return Service(scenario, list(requests), self.target, proposer, law)
@@ -127,6 +128,7 @@ def asked(prompts, max_tokens=20, temperature=0.0, gap_s=0.0, **settings) -> lis
 
 
 def served(service: Service, contract: str = "greedy", **options) -> tuple[Served, KVCache]:
+    service.check()
     cache = new_cache(service)
     topology_is_chain = service.scenario.speculation.topk == 1
     rule = contract_named(contract, is_chain=topology_is_chain)
