@@ -20,7 +20,7 @@ from simcore.profile.schema import Hardware, Proposer
 from simcore.scenario import Scenario
 from simcore.serving.memory import KVBudget, split_memory
 from simcore.serving.policy_tables import policy_tables
-from simcore.serving.setup import Parts, assembled, draft_modes
+from simcore.serving.setup import Parts, assembled, check_limits, draft_modes
 from simcore.serving.state import State
 from simcore.workload.prefixes import no_prefixes
 from simcore.workload.sampling import RequestBatch
@@ -54,6 +54,8 @@ class Service:
     def check(self) -> None:
         """Raise CalibrationError for what the loop cannot serve."""
         check_requests(self.requests, self.target.identity.vocab_size)
+        check_limits(self.scenario)
+        self._check_context()
         scenario, speculation = self.scenario, self.scenario.speculation
         deployment, workload = scenario.deployment, scenario.workload
         is_closed = isinstance(workload.arrivals, ClosedLoopArrivals)
@@ -74,6 +76,16 @@ class Service:
                 "exactly where drafts are asked for"
             )
         self._check_policy()
+
+    def _check_context(self) -> None:
+        room = self.target.decoder.shape.max_context_tokens
+        for index, request in enumerate(self.requests):
+            tokens = len(request.prompt_ids) + request.max_tokens
+            if tokens > room:
+                raise CalibrationError(
+                    f"request {index} may grow to {tokens} tokens, the target was made for {room}; "
+                    "expected a shorter prompt or fewer max_tokens"
+                )
 
     def _check_policy(self) -> None:
         speculation = self.scenario.speculation

@@ -103,7 +103,7 @@ def new_state(
     proposer named, or the first, still says which recorded requests the workload follows.
     """
     found = mismatches(stored, scenario)
-    _check_limits(scenario)
+    check_limits(scenario)
     variation = variation or Variation()
     deployment, gamma = scenario.deployment, scenario.speculation.num_speculative_tokens
     check_regimes(
@@ -276,7 +276,8 @@ def _first_fitting(stored: StoredProfile, scenario: Scenario) -> str:
     return next(iter(stored.profile.proposers))
 
 
-def _check_limits(scenario: Scenario) -> None:
+def check_limits(scenario: Scenario) -> None:
+    """Raise ScenarioError where a full batch does not fit a step."""
     deployment = scenario.deployment
     widest = deployment.max_num_seqs * (1 + scenario.speculation.num_draft_tokens)
     if widest > deployment.max_num_batched_tokens:

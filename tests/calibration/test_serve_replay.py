@@ -36,13 +36,13 @@ POLICIES = {
         "speculation.policy": {"kind": "acceptance_gate", "window_steps": 4, "threshold": 0.6}
     },
     "ladder under memory pressure": TIGHT | {"speculation.policy": {"kind": "memory_pressure"}},
-    "impatient": {"workload.patience_s": 0.4},
+    "impatient": {"workload.patience_s": 0.1},
     "short queue": {"deployment.max_num_seqs": 2, "deployment.max_queue": 1},
     "small chunks": {"deployment.max_num_batched_tokens": 30, "deployment.max_num_seqs": 4},
     "tight memory": TIGHT,
     "outage": {
         "deployment.failures": {
-            "outages": [{"replica": 0, "at_s": 0.31, "for_s": 0.2}],
+            "outages": [{"replica": 0, "at_s": 0.2, "for_s": 0.2}],
             "requests": "retry",
         }
     },
