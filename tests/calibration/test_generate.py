@@ -24,7 +24,7 @@ def command(tiny_pair):
     """Runs the command on the tiny pair in float64, so that no tie flips."""
 
     def run(*options: str, with_draft: bool = False):
-        where = ["--target", str(tiny_pair.target), "--dtype", "float64"]
+        where = ["--target", str(tiny_pair.target), "--dtype", "float64", "--threads", "1"]
         draft = ["--draft", str(tiny_pair.draft)] if with_draft else []
         return CliRunner().invoke(
             app,
