@@ -13,7 +13,7 @@ from simcore.profile.schema import Sampling
 class HostProposer:
     """Asks a stateless proposer request by request.
 
-    One that fills trees fills what is asked for; else the chain is as deep as the tree.
+    It fills the tree that is asked for, or, where it cannot, a chain as deep as the tree.
     """
 
     def __init__(self, lookup: Proposer) -> None:
@@ -34,10 +34,11 @@ class HostProposer:
     def _propose_one(self, asked: Asked, sampling: Sampling) -> Draft:
         text = torch.from_numpy(asked.token_ids)[None]
         luck = [asked.generator]
-        if isinstance(self._lookup, TreeFiller) and not _is_chain(asked.topology):
-            found = self._lookup.propose_tree(text, asked.topology, sampling, luck)
+        lookup = self._lookup
+        if isinstance(lookup, TreeFiller) and _can_fill(lookup, asked.topology):
+            found = lookup.propose_tree(text, asked.topology, sampling, luck)
         else:
-            found = self._lookup.propose(text, asked.topology.depth, sampling, luck)
+            found = lookup.propose(text, asked.topology.depth, sampling, luck)
         candidates = found.candidates()[0]
         if candidates.num_nodes == 0:
             return NO_DRAFT
@@ -50,5 +51,8 @@ class HostProposer:
         """Nothing is remembered."""
 
 
-def _is_chain(topology: Topology) -> bool:
-    return isinstance(topology, DraftTree) and topology.width == 1
+def _can_fill(lookup: TreeFiller, topology: Topology) -> bool:
+    """Whether this is a tree, and one that it can fill."""
+    if isinstance(topology, DraftTree):
+        return topology.width > 1
+    return lookup.fills_dynamic_trees

@@ -1,5 +1,7 @@
 """The serving loop: plain greedy text, one target forward a step, everyone's own luck."""
 
+from types import SimpleNamespace
+
 import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install .[calibration]")
@@ -24,6 +26,7 @@ from tests.calibration.serving import (
     outputs,
     served,
 )
+from tests.invariants import check_result
 
 pytestmark = pytest.mark.torch
 
@@ -206,6 +209,27 @@ def test_a_request_that_cannot_speculate_is_refused_or_runs_plainly_in_the_batch
 def test_what_the_loop_cannot_serve_is_refused_in_one_sentence(pair, prompt_ids, changes, message):
     with pytest.raises(CalibrationError, match=message):
         served(pair.service("ngram", asked(prompt_ids), **changes))
+
+
+@pytest.mark.parametrize("kind", ["none", *PROPOSERS])
+def test_the_laws_of_a_simulated_run_hold_for_a_real_one(pair, prompt_ids, kind):
+    changes = {"workload.patience_s": 0.6, "deployment.max_num_seqs": 3}
+    requests = asked([*prompt_ids, *prompt_ids], 20, gap_s=0.03)
+    service = pair.service(kind, requests, "3 chains", timed=True, **changes)
+    run, _ = served(service)
+    check_result(
+        SimpleNamespace(
+            scenario=service.scenario,
+            request_records=run.records.requests,
+            step_records=run.records.steps,
+            replica_records=run.records.replicas,
+        )
+    )
+
+
+def test_a_prompt_beyond_the_context_of_the_target_is_refused(pair, prompt_ids):
+    with pytest.raises(CalibrationError, match="the target was made for 2048"):
+        served(pair.service("none", asked(prompt_ids, 2048)))
 
 
 def test_bad_requests_are_refused(pair, prompt_ids):
