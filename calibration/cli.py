@@ -16,6 +16,7 @@ from calibration.models import load_model
 from calibration.progress import ProgressBars
 from calibration.settings import MeasureSettings
 from simcore.errors import SpecplanError
+from simcore.serving.one_step import needs_compilation
 
 QUICK_ROUNDS, QUICK_MAX_TOKENS, QUICK_PROMPTS, QUICK_DECODED = 3, 48, 4, 1
 
@@ -160,6 +161,8 @@ def generate_command(
             device=device,
         )
         torch.set_num_threads(threads or physical_cores())
+        if needs_compilation() and sys.stderr.isatty():
+            typer.echo("compiling the scheduler (once, about 15 s)", err=True)
         with ProgressBars() as bars:
             generated = generate(settings, bars.track)
     if as_json:

@@ -66,6 +66,7 @@ class EngineExecutor:
         step = state.steps[state.replicas[index]["step_row"]]
         step["query_tokens"] += self._num_window
         took = self._executed() if self.measures else None
+        self._watch = Stopwatch(self.engine.target.device)  # what follows is the next step's
         if took is not None:
             self.step_times.append(took)
         total_s = float(step["end_s"] - step["begin_s"]) if took is None else took.total_s
@@ -90,7 +91,6 @@ class EngineExecutor:
         self._follow(state, index)
         step = state.steps[state.replicas[index]["step_row"]]
         self._last_end_s = float(step["end_s"])
-        self._watch = Stopwatch(self.engine.target.device)
 
     def _follow(self, state: State, index: int) -> list[int]:
         """Numbers for the ledger's blocks; proposers forget who left or starts anew."""

@@ -1,7 +1,7 @@
 """Serve real requests with a real target, and replay the run in the simulator."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from calibration.compatibility import (
     Asked,
@@ -75,6 +75,7 @@ def serve(
     reasons = _reasons(service, contract)
     if reasons and not falls_back:
         raise IncompatibleError(tuple(dict.fromkeys(sum(reasons.values(), ()))))
+    _warm_up(service)
     traces = service.new_traces()
     state = service.new_state(traces)
     for request in reasons:
@@ -153,6 +154,13 @@ def replay(served: Served) -> Ran:
     clocked = Clocked(state, executor=RecordedTimes(served.step_times), records_cycles=True)
     clocked.run_stepwise()
     return _ran(state, clocked)
+
+
+def _warm_up(service: Service) -> None:
+    """Simulate one short request: no measured step is to wait for machine code to be made."""
+    first = replace(service.requests[0], max_tokens=min(2, service.requests[0].max_tokens))
+    short = replace(service, requests=[first])
+    Clocked(short.new_state(short.new_traces()), executor=RecordedTimes([])).run_stepwise()
 
 
 def _ran(state: State, clocked: Clocked) -> Ran:

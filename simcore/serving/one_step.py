@@ -3,7 +3,7 @@
 Functions of their own, so that a bulk run need not compile a way in from Python to each of them.
 """
 
-from simcore.compiled import compiled_entry
+from simcore.compiled import compiled_entry, lacks_machine_code
 from simcore.serving import begin as begin_module
 from simcore.serving import clients, engine, faults, policy
 from simcore.serving import commit as commit_module
@@ -19,6 +19,11 @@ _meet_faults, _next_fault_s, _plan_fault = (
     faults.plan_fault,
 )
 _records_full, _set_mode = engine.records_full, policy.set_mode
+
+
+def needs_compilation() -> bool:
+    """Whether the first step of all takes seconds longer, for machine code to be made."""
+    return lacks_machine_code(commit)
 
 
 @compiled_entry
