@@ -1,4 +1,4 @@
-"""The command line: measure a profile, or distil a draft."""
+"""The command line: measure a profile, distil a draft, or decode one prompt."""
 
 import json
 import sys
@@ -7,13 +7,16 @@ from typing import Annotated
 
 import typer
 
+from calibration.account import account_lines
 from calibration.distill import QUICK, DistillSettings, distilled_draft
+from calibration.generate import GENERATE_PROPOSERS, GenerateSettings, generate
 from calibration.grid import QUICK_GRID, Grid, parse_numbers, parse_temperatures
 from calibration.measure import Measured, measure
 from calibration.models import load_model
 from calibration.progress import ProgressBars
 from calibration.settings import MeasureSettings
 from simcore.errors import SpecplanError
+from simcore.serving.one_step import needs_compilation
 
 QUICK_ROUNDS, QUICK_MAX_TOKENS, QUICK_PROMPTS, QUICK_DECODED = 3, 48, 4, 1
 
@@ -96,6 +99,78 @@ def measure_command(
         with ProgressBars() as bars:
             measured = measure(settings, sys.argv[1:], bars.track)
     _report(measured, as_json=as_json)
+
+
+@app.command("generate")
+def generate_command(
+    prompt: Annotated[str, typer.Argument(help="what the user says")],
+    proposer: Annotated[str, typer.Option(help=", ".join(GENERATE_PROPOSERS))] = "none",
+    tree: Annotated[
+        str | None,
+        typer.Option(help="WxD (W chains of depth D), parents (-1,0,0) or paths; default: a chain"),
+    ] = None,
+    num_speculative_tokens: Annotated[
+        int | None, typer.Option(help="length of a chain; default 4")
+    ] = None,
+    contract: Annotated[
+        str | None,
+        typer.Option(
+            help="greedy, exact, block, specinfer, sequoia, top_k, typical or threshold; default: "
+            "greedy at temperature 0, else exact"
+        ),
+    ] = None,
+    max_tokens: Annotated[int, typer.Option(help="largest output")] = 64,
+    temperature: Annotated[float, typer.Option(help="0: greedy")] = 0.0,
+    top_k: Annotated[int, typer.Option(help="0: all tokens")] = 0,
+    top_p: Annotated[float, typer.Option(help="1: all tokens")] = 1.0,
+    target: TargetPath = None,
+    draft: Annotated[
+        Path | None,
+        typer.Option(help="of proposer draft_model; default: distilled from the target, once"),
+    ] = None,
+    layers: Annotated[
+        int | None, typer.Option(help="that layer_skip drafts with; default: four fifths")
+    ] = None,
+    device: Device = "cpu",
+    dtype: Dtype = "float32",
+    threads: Threads = None,
+    seed: Seed = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Decode one prompt speculatively; the text, and what every cycle proposed and accepted."""
+    import torch  # noqa: PLC0415 - already imported by the models; named here for its threads
+
+    from calibration.provenance import physical_cores  # noqa: PLC0415 - as torch
+
+    with _one_line_errors():
+        settings = GenerateSettings(
+            prompt=prompt,
+            proposer=proposer,
+            tree=tree,
+            num_speculative_tokens=num_speculative_tokens,
+            contract=contract,
+            max_tokens=max_tokens,
+            temperature=temperature,
+            top_k=top_k,
+            top_p=top_p,
+            seed=seed,
+            target=target,
+            draft=draft,
+            layers=layers,
+            dtype=dtype,
+            device=device,
+        )
+        torch.set_num_threads(threads or physical_cores())
+        if needs_compilation() and sys.stderr.isatty():
+            typer.echo("compiling the scheduler (once, about 15 s)", err=True)
+        with ProgressBars() as bars:
+            generated = generate(settings, bars.track)
+    if as_json:
+        typer.echo(json.dumps(generated.as_dict(), ensure_ascii=False))
+        return
+    for line in account_lines(generated):
+        typer.echo(line)
+    typer.echo(f"\n{generated.text}")
 
 
 @app.command("distill")

@@ -12,6 +12,7 @@ from calibration.contracts.contract import VerificationContract
 from calibration.contracts.cut import Stopping
 from calibration.contracts.transforms import Transforms
 from calibration.errors import CalibrationError
+from calibration.model.target import LoadedModel
 from calibration.models import LanguageModel
 from calibration.proposers.protocol import Proposer, Topology, TreeFiller
 from simcore.acceptance.topology.dynamic_tree import DynamicShape
@@ -71,9 +72,11 @@ class IncompatibleError(CalibrationError):
         self.reasons = reasons
 
 
-def model_facts(model: LanguageModel, adapter: str | None = None) -> ModelFacts:
-    """The facts of a loaded model."""
+def model_facts(model: LanguageModel | LoadedModel, adapter: str | None = None) -> ModelFacts:
+    """The facts of a loaded model; one without a tokenizer states no tokens."""
     tokenizer = model.tokenizer
+    if tokenizer is None:
+        return ModelFacts(model.identity, {}, {}, model.eos_token_ids, adapter)
     special = {
         role: tokenizer.convert_tokens_to_ids(text)
         for role in SPECIAL_ROLES

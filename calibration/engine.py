@@ -35,6 +35,7 @@ class Cycle:
     request: int
     token_ids: IntArray  # [S] the text so far; the last token is the root
     asked: Asked | None = None
+    sampling: Sampling | None = None  # that drafts are drawn under; None: the engine's
 
     @property
     def context_tokens(self) -> int:
@@ -62,14 +63,19 @@ class Engine:
     sampling: Sampling = field(default_factory=Sampling)
 
     def step(
-        self, chunks: Sequence[PromptChunk], cycles: Sequence[Cycle], verify: Verify
+        self,
+        chunks: Sequence[PromptChunk],
+        cycles: Sequence[Cycle],
+        verify: Verify,
+        lap: Callable[[str], None] = lambda phase: None,
     ) -> list[Outcome]:
         """Advance prefills by their chunks and decodes by a cycle; one target forward in all.
 
         Outcomes come in the order of chunks, then cycles. Where anything raises, no KV that was
-        committed before has changed.
+        committed before has changed. `lap` is told at the end of every part which phase it was.
         """
         drafts = self._propose(cycles)
+        lap("propose")
         queries = [
             chunk(c.request, c.token_ids, c.context_tokens, num_scored=int(c.is_last))
             for c in chunks
@@ -79,6 +85,7 @@ class Engine:
             return []
         plan = plan_step(queries, self.cache.target.tables, self.target.device)
         logits = self.target.forward(plan, self.cache.target.kv)  # [K, V]
+        lap("target")
         rows = torch.split(logits, [len(query.scored) for query in queries])
         outcomes = [
             _verified(c.request, scored, NO_DRAFT, verify) if c.is_last else _unfinished(c)
@@ -90,19 +97,28 @@ class Engine:
             for cycle, draft, scored in zip(cycles, drafts, decoded, strict=True)
         ]
         if self.proposer is not None:
+            lap("reconcile")
             self.proposer.read(chunks)
+            lap("propose")
             self.proposer.reconcile(_reconciled(cycles, ends, decoded))
         for cycle, end in zip(cycles, ends, strict=True):
             path = np.array(end.path, dtype=np.int64)
             self.cache.target.commit_path(cycle.request, cycle.context_tokens, path)
+        lap("reconcile")
         return outcomes + ends
 
     def _propose(self, cycles: Sequence[Cycle]) -> list[Draft]:
-        asked = [cycle.asked for cycle in cycles if cycle.asked is not None]
-        if self.proposer is None or not asked:
-            return [NO_DRAFT] * len(cycles)
-        found = iter(self.proposer.propose(asked, self.sampling))
-        return [NO_DRAFT if cycle.asked is None else next(found) for cycle in cycles]
+        """A draft a cycle; those who draw under the same settings are drafted for together."""
+        alike: dict[Sampling, list[Asked]] = {}
+        for cycle in cycles:
+            if cycle.asked is not None:
+                alike.setdefault(cycle.sampling or self.sampling, []).append(cycle.asked)
+        found: dict[int, Draft] = {}
+        if self.proposer is not None:
+            for sampling, asked in alike.items():
+                drafts = self.proposer.propose(asked, sampling)
+                found |= {one.request: draft for one, draft in zip(asked, drafts, strict=True)}
+        return [found.get(cycle.request, NO_DRAFT) for cycle in cycles]
 
 
 def _query(cycle: Cycle, draft: Draft) -> Query:

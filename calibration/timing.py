@@ -21,10 +21,14 @@ class Stopwatch:
         self._start_s = self._lap_s = self._now_s()
 
     def lap(self, phase: str) -> None:
-        """End `phase`, which began where the last one ended."""
+        """End `phase`, or one more part of it, which began where the last one ended."""
         now_s = self._now_s()
-        self._phase_s[phase] = now_s - self._lap_s
+        self._phase_s[phase] = self._phase_s.get(phase, 0.0) + now_s - self._lap_s
         self._lap_s = now_s
+
+    def skip(self) -> None:
+        """What has passed since the last lap is no phase's."""
+        self._lap_s = self._now_s()
 
     def stop(self) -> dict[str, float]:
         """Seconds of every phase, the rest as overhead."""

@@ -41,6 +41,12 @@ def compiled_entry(function: F) -> F:
     return result
 
 
+def lacks_machine_code(entry: Callable[..., object]) -> bool:
+    """Whether a `compiled_entry` has none on disk yet."""
+    folder = Path(entry.stats.cache_path)  # type: ignore[attr-defined]  # numba adds it
+    return not any(folder.glob(f"{Path(entry.__code__.co_filename).stem}.{entry.__name__}-*.nbi"))
+
+
 def _inner(function: F, **options: bool) -> F:
     function.__qualname__ = INNER_PREFIX + function.__qualname__  # names numba's library of it
     dispatcher = numba.njit(

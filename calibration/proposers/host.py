@@ -4,40 +4,55 @@ from collections.abc import Sequence
 
 import torch
 
-from calibration.proposers.protocol import Proposer
+from calibration.proposers.protocol import Proposer, Topology, TreeFiller
 from calibration.proposers.tree_protocol import NO_DRAFT, Asked, Draft, PromptChunk, Reconciled
+from simcore.acceptance.tree import DraftTree
 from simcore.profile.schema import Sampling
 
 
 class HostProposer:
-    """Asks a stateless proposer of chains request by request; the chain is as deep as the tree."""
+    """Asks a stateless proposer request by request.
 
-    def __init__(self, chains: Proposer) -> None:
-        self._chains = chains
+    It fills the tree that is asked for, or, where it cannot, a chain as deep as the tree.
+    """
+
+    def __init__(self, lookup: Proposer) -> None:
+        self._lookup = lookup
 
     @property
     def name(self) -> str:
         """The lookup's own."""
-        return self._chains.name
+        return self._lookup.name
 
     def read(self, chunks: Sequence[PromptChunk]) -> None:
         """Nothing: every lookup reads the whole text."""
 
     def propose(self, asked: Sequence[Asked], sampling: Sampling) -> list[Draft]:
-        """One chain a request; none where nothing is found."""
+        """One draft a request; none where nothing is found."""
         return [self._propose_one(one, sampling) for one in asked]
 
     def _propose_one(self, asked: Asked, sampling: Sampling) -> Draft:
         text = torch.from_numpy(asked.token_ids)[None]
-        found = self._chains.propose(text, asked.topology.depth, sampling, [asked.generator])
-        length = found.lengths[0]
-        if length == 0:
+        luck = [asked.generator]
+        lookup = self._lookup
+        if isinstance(lookup, TreeFiller) and _can_fill(lookup, asked.topology):
+            found = lookup.propose_tree(text, asked.topology, sampling, luck)
+        else:
+            found = lookup.propose(text, asked.topology.depth, sampling, luck)
+        candidates = found.candidates()[0]
+        if candidates.num_nodes == 0:
             return NO_DRAFT
-        q = None if found.probabilities is None else found.probabilities[0, :length]
-        return Draft(tuple(range(-1, length - 1)), tuple(found.token_ids[0, :length].tolist()), q)
+        return Draft(candidates.parents, candidates.token_ids, candidates.q)
 
     def reconcile(self, cycles: Sequence[Reconciled]) -> None:
         """Nothing to keep."""
 
     def forget(self, request: int) -> None:
         """Nothing is remembered."""
+
+
+def _can_fill(lookup: TreeFiller, topology: Topology) -> bool:
+    """Whether this is a tree, and one that it can fill."""
+    if isinstance(topology, DraftTree):
+        return topology.width > 1
+    return lookup.fills_dynamic_trees

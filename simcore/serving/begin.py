@@ -21,12 +21,19 @@ def has_work(state: State, index: int) -> bool:
 @compiled
 def begin(state: State, index: int, now_s: float) -> None:
     """Begin a step: afterwards the replica is busy until step_end_s, or idle if nothing ran."""
+    if plan(state, index, now_s):
+        launch(state, index, True)
+
+
+@compiled
+def plan(state: State, index: int, now_s: float) -> bool:
+    """Choose the draft mode, schedule and reserve; False where nothing runs."""
     replica = state.replicas[index]
     if state.policy.rule.kind != FIXED:
         choose_mode(state, index, now_s)
     preempted = schedule(state, index, now_s)
     if replica.num_running == 0:
-        return
+        return False
     step = state.steps[state.cursor[0].num_steps]
     replica.step_row = state.cursor[0].num_steps
     state.cursor[0].num_steps += 1
@@ -36,16 +43,26 @@ def begin(state: State, index: int, now_s: float) -> None:
     step.num_waiting = replica.num_waiting
     step.used_blocks = replica.total_blocks - replica.free_blocks
     step.num_preemptions = preempted
-    shape = _propose(state, index)
-    replica.last_scheduled = int(shape.num_requests)
-    _price(state, index, shape)
-    replica.is_busy = 1
-    replica.step_end_s = step.end_s
+    step.is_aborted = 0
+    step.accepted_tokens = 0
+    step.emitted_tokens = 0
+    return True
 
 
 @compiled
-def _propose(state: State, index: int) -> StepShape:
-    """Draw every decoding request's cycle and add up what the step holds."""
+def launch(state: State, index: int, draws: bool) -> None:
+    """Count and price the planned step; its cycles are drawn, or stand in the rows already."""
+    replica = state.replicas[index]
+    shape = _propose(state, index, draws)
+    replica.last_scheduled = int(shape.num_requests)
+    _price(state, index, shape)
+    replica.is_busy = 1
+    replica.step_end_s = state.steps[replica.step_row].end_s
+
+
+@compiled
+def _propose(state: State, index: int, draws: bool) -> StepShape:
+    """Draw every decoding request's cycle, if asked to, and add up what the step holds."""
     step = state.steps[state.replicas[index].step_row]
     num_requests, num_decoding, gamma, proposed, verified = 0, 0, 0, 0, 0
     query, prefill, planned, plain_context, verify_context, longest = 0, 0, 0, 0, 0, 0
@@ -64,7 +81,8 @@ def _propose(state: State, index: int) -> StepShape:
             verify_context += row.committed_tokens
             continue
         num_decoding += 1
-        draw(state, int(request))
+        if draws:
+            draw(state, int(request))
         row.step_tokens = 1 + row.step_verified
         mode = state.modes[row.step_mode]
         gamma = max(gamma, mode.depth)
@@ -87,12 +105,9 @@ def _propose(state: State, index: int) -> StepShape:
     step.planned_tokens = planned
     step.proposed_tokens = proposed
     step.verified_tokens = verified
-    step.is_aborted = 0
     replica = state.replicas[index]
     scored = query + num_requests - num_decoding  # a prefill chunk has its last token scored
     replica.peak_scored_tokens = max(replica.peak_scored_tokens, scored)
-    step.accepted_tokens = 0
-    step.emitted_tokens = 0
     step.context_tokens = plain_context + verify_context
     law = state.law
     step.is_extrapolated = int(

@@ -9,9 +9,8 @@ failures, cancellations, arrivals, and the steps that begin; the one-step-at-a-t
 """
 
 import math
-from pathlib import Path
 
-from simcore.compiled import compiled, compiled_entry
+from simcore.compiled import compiled, compiled_entry, lacks_machine_code
 from simcore.serving.begin import begin, has_work
 from simcore.serving.clients import arrive, give_up, next_arrival_s, next_deadline_s
 from simcore.serving.commit import commit
@@ -77,5 +76,4 @@ def records_full(state: State) -> bool:
 
 def needs_compilation() -> bool:
     """Whether the kernel has no machine code on disk yet, so that its first use takes seconds."""
-    folder = Path(run_until.stats.cache_path)  # type: ignore[attr-defined]  # numba adds it
-    return not any(folder.glob("engine.run_until-*.nbi"))
+    return lacks_machine_code(run_until)

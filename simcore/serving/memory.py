@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from simcore.engines import RULES
 from simcore.errors import InfeasibleError
-from simcore.profile.schema import Profile
+from simcore.profile.schema import Hardware, ModelIdentity, Profile, Proposer
 from simcore.scenario import Deployment
 from simcore.speculation import Speculation
 
@@ -54,23 +54,28 @@ def kv_budget(profile: Profile, deployment: Deployment, speculation: Speculation
     `kv_cache_tokens` the room is stated, weights and workspace taken off; a draft's KV shrinks its
     tokens in proportion. Raises InfeasibleError where nothing is left.
     """
-    plain = _split(profile, deployment, ())
-    proposers = speculation.proposers()
-    budget = _split(profile, deployment, proposers, 1 + speculation.num_draft_tokens)
-    plain_tokens = plain.total_blocks * plain.block_size
-    return budget if not proposers else _with_plain(budget, plain_tokens)
+    target, hardware = profile.identity.target, profile.identity.hardware
+    drafts = [profile.proposers[name] for name in speculation.proposers()]
+    plain = split_memory(target, hardware, deployment, [])
+    if not drafts:
+        return plain
+    scored_tokens = 1 + speculation.num_draft_tokens
+    budget = split_memory(target, hardware, deployment, drafts, scored_tokens)
+    return _with_plain(budget, plain.total_blocks * plain.block_size)
 
 
 def _with_plain(budget: KVBudget, plain_tokens: int) -> KVBudget:
     return KVBudget(**(vars(budget) | {"plain_tokens": plain_tokens}))
 
 
-def _split(
-    profile: Profile, deployment: Deployment, proposers: tuple[str, ...], scored_tokens: int = 1
+def split_memory(
+    target: ModelIdentity,
+    hardware: Hardware,
+    deployment: Deployment,
+    drafts: list[Proposer],
+    scored_tokens: int = 1,
 ) -> KVBudget:
     """The memory of one replica with these proposers, a request scoring so many tokens a step."""
-    target, hardware = profile.identity.target, profile.identity.hardware
-    drafts = [profile.proposers[name] for name in proposers]
     draft_kv_bytes = sum(draft.kv_bytes_per_token for draft in drafts)
     bytes_per_token = target.kv_bytes_per_token + draft_kv_bytes
     logit_bytes = LOGIT_BYTES * target.vocab_size

@@ -3,13 +3,14 @@
 Functions of their own, so that a bulk run need not compile a way in from Python to each of them.
 """
 
-from simcore.compiled import compiled_entry
+from simcore.compiled import compiled_entry, lacks_machine_code
 from simcore.serving import begin as begin_module
 from simcore.serving import clients, engine, faults, policy
 from simcore.serving import commit as commit_module
 from simcore.serving.state import State
 
 _begin, _has_work, _commit = begin_module.begin, begin_module.has_work, commit_module.commit
+_plan, _launch = begin_module.plan, begin_module.launch
 _arrive, _give_up = clients.arrive, clients.give_up
 _next_arrival_s, _next_deadline_s = clients.next_arrival_s, clients.next_deadline_s
 _meet_faults, _next_fault_s, _plan_fault = (
@@ -20,10 +21,27 @@ _meet_faults, _next_fault_s, _plan_fault = (
 _records_full, _set_mode = engine.records_full, policy.set_mode
 
 
+def needs_compilation() -> bool:
+    """Whether the first step of all takes seconds longer, for machine code to be made."""
+    return lacks_machine_code(commit)
+
+
 @compiled_entry
 def begin(state: State, index: int, now_s: float) -> None:
     """Begin a step of a replica."""
     _begin(state, index, now_s)
+
+
+@compiled_entry
+def plan(state: State, index: int, now_s: float) -> bool:
+    """The first half of `begin`, for an executor: False where nothing runs."""
+    return _plan(state, index, now_s)
+
+
+@compiled_entry
+def launch(state: State, index: int, draws: bool) -> None:
+    """The second half: draw the cycles, or take those that stand in the rows, and price them."""
+    _launch(state, index, draws)
 
 
 @compiled_entry

@@ -18,6 +18,7 @@ from simcore.records import Records
 from simcore.serving.caller_policy import CallerPolicy, ask_policy
 from simcore.serving.cycle_log import CycleLog
 from simcore.serving.engine import ALL_ENDED, TIME_REACHED, run_until
+from simcore.serving.executor import Executor, execute
 from simcore.serving.one_step import (
     arrive,
     begin,
@@ -75,6 +76,7 @@ class Service:
         *,
         progress: Progress | None = None,
         policy: CallerPolicy | None = None,
+        executor: Executor | None = None,
         keeps_steps: bool = True,
         records_cycles: bool = False,
     ) -> None:
@@ -82,6 +84,7 @@ class Service:
         self._state = state
         self._progress = progress
         self._policy = policy
+        self._executor = executor
         self._keeps_steps = keeps_steps
         self._cycles = CycleLog() if records_cycles else None
         self._chunks: list[Records] = []
@@ -185,6 +188,8 @@ class Service:
         meet_faults(self._state, now_s)
         for index in np.flatnonzero(was_busy != self._state.replicas["is_busy"]):
             self._work[index].interrupt()  # its step will not commit
+            if self._executor is not None:
+                self._executor.settle(self._state, int(index), is_committed=False)
 
     def _wake_all(self) -> None:
         for index, event in enumerate(self._wake):
@@ -205,7 +210,7 @@ class Service:
                 self._flush_steps()
             if self._policy is not None:
                 ask_policy(self._policy, self._state, index, self._clock.now, last)
-            begin(self._state, index, self._clock.now)
+            self._begin(index)
             self._expect_all()
             if replica["is_busy"]:
                 try:
@@ -216,12 +221,20 @@ class Service:
                 last = self._commit(index)
             self._report()
 
+    def _begin(self, index: int) -> None:
+        if self._executor is None:
+            begin(self._state, index, self._clock.now)
+        else:
+            execute(self._executor, self._state, index, self._clock.now)
+
     def _commit(self, index: int) -> tuple[int, int]:
         """End a step; (proposed, accepted) drafts of it."""
         state = self._state
         if self._cycles is not None:
             self._cycles.add(state, index)
         commit(state, index)
+        if self._executor is not None:
+            self._executor.settle(state, index, is_committed=True)
         self._expect_all()
         step = state.steps[state.replicas[index]["step_row"]]
         return int(step["proposed_tokens"]), int(step["accepted_tokens"])

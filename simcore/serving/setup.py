@@ -1,24 +1,25 @@
 """From a scenario and its profile to a service that has not begun."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from simcore.acceptance.model import AcceptanceModel, realised
+from simcore.acceptance.model import AcceptanceModel, CycleTables, realised
 from simcore.acceptance.trace import TraceSet, walk
-from simcore.cost.price import law_tables
+from simcore.cost.price import LawTables, law_tables
 from simcore.cost.regime import check_regimes
 from simcore.engines import RULES, sglang_step_slots
 from simcore.errors import InfeasibleError, ScenarioError
 from simcore.matching import acceptance_model, load_traces, matching_records, mismatches
-from simcore.profile.schema import Profile
+from simcore.profile.schema import Proposer
 from simcore.profile.store import StoredProfile
 from simcore.records import Record, Records, new_record
 from simcore.scenario import Deployment, Scenario
 from simcore.serving.memory import KVBudget, kv_budget
 from simcore.serving.one_step import plan_fault
-from simcore.serving.policy_tables import policy_tables
+from simcore.serving.policy_tables import PolicyTables, policy_tables
 from simcore.serving.prefix_cache import HEAD
 from simcore.serving.service import new_step_records
 from simcore.serving.state import (
@@ -73,6 +74,21 @@ class Prepared:
     mismatches: tuple[str, ...]
 
 
+@dataclass(frozen=True)
+class Parts:
+    """What a service is assembled from beside its scenario: requests, memory, modes, numbers."""
+
+    batch: RequestBatch
+    prefixes: Prefixes
+    budget: KVBudget
+    domain_names: tuple[str, ...]
+    modes: Records  # MODE_DTYPE
+    proposer_kind: str | None  # profile.schema.Proposer.kind of the loaded one; None: none
+    cycles: CycleTables
+    law: LawTables
+    policy: PolicyTables
+
+
 def new_state(
     scenario: Scenario,
     stored: StoredProfile,
@@ -86,7 +102,7 @@ def new_state(
     proposer named, or the first, still says which recorded requests the workload follows.
     """
     found = mismatches(stored, scenario)
-    _check_limits(scenario)
+    check_limits(scenario)
     variation = variation or Variation()
     deployment, gamma = scenario.deployment, scenario.speculation.num_speculative_tokens
     check_regimes(
@@ -107,13 +123,35 @@ def new_state(
     if model.fitted is not None and gamma > 0:
         model = realised(model, batch.domain, batch.output_tokens, scenario.seed)
         batch = replace(batch, trace=np.arange(len(batch.trace)))
-    prefixes = _prefixes(scenario, batch, budget)
-    policy = policy_tables(scenario.speculation, *_expectations(scenario, model))
-    modes = draft_modes(scenario.speculation, stored.profile)
+    drafts = stored.profile.proposers
+    proposer = scenario.speculation.proposer
+    kind = drafts[proposer].kind if gamma > 0 and proposer is not None else None
+    parts = Parts(
+        batch=batch,
+        prefixes=_prefixes(scenario, batch, budget),
+        budget=budget,
+        domain_names=model.domain_names,
+        modes=draft_modes(scenario.speculation, drafts),
+        proposer_kind=kind,
+        cycles=model.tables,
+        law=law_tables(
+            stored.profile.cost,
+            loaded,
+            speculative_factor=variation.speculative_cost_factor,
+            others=tuple(s.proposer for s in scenario.speculation.schemes()[1:]),
+        ),
+        policy=policy_tables(scenario.speculation, *_expectations(scenario, model)),
+    )
+    return Prepared(assembled(scenario, parts), model, budget, found)
+
+
+def assembled(scenario: Scenario, parts: Parts) -> State:
+    """A service that has not begun; of the scenario's workload only its clients' manners count."""
+    deployment, batch, modes = scenario.deployment, parts.batch, parts.modes
     deepest = int(modes["depth"].max())
-    count, replicas = len(batch.arrival_s), deployment.replicas
+    count, replicas, budget = len(batch.arrival_s), deployment.replicas, parts.budget
     state = State(
-        requests=_request_records(batch, prefixes, scenario, model.domain_names),
+        requests=_request_records(batch, parts.prefixes, scenario, parts.domain_names),
         replicas=new_replicas(
             replicas, budget.total_blocks, budget.draft_blocks, _initial_mode(scenario)
         ),
@@ -125,28 +163,23 @@ def new_state(
         changes=np.zeros(CHANGES_PER_CHUNK + 2 * replicas, dtype=CHANGE_DTYPE),
         modes=modes,
         faults=_listed_faults(deployment),
-        prefix_runs=prefixes.runs,
-        prefixes=_empty_cache(replicas, prefixes, budget.total_blocks),
-        gate_window=np.zeros((replicas, int(policy.rule.window_steps), 2), dtype=np.int64),
+        prefix_runs=parts.prefixes.runs,
+        prefixes=_empty_cache(replicas, parts.prefixes, budget.total_blocks),
+        gate_window=np.zeros((replicas, int(parts.policy.rule.window_steps), 2), dtype=np.int64),
         survivals=np.zeros(deployment.max_num_seqs * deepest),
         gap_counts=np.zeros(NUM_GAP_BINS, dtype=np.int64),
         accepted_histogram=np.zeros((count, deepest + 1), dtype=np.int32),
         cursor=np.zeros(1, dtype=CURSOR_DTYPE).view(np.recarray),
-        limits=_limits(scenario, stored, budget, batch, prefixes),
-        law=law_tables(
-            stored.profile.cost,
-            loaded,
-            speculative_factor=variation.speculative_cost_factor,
-            others=tuple(s.proposer for s in scenario.speculation.schemes()[1:]),
-        ),
-        cycles=model.tables,
-        policy=policy,
+        limits=_limits(scenario, parts),
+        law=parts.law,
+        cycles=parts.cycles,
+        policy=parts.policy,
         seed=np.uint64(scenario.seed),
     )
     if can_fail(deployment):
         for index in range(replicas):
             plan_fault(state, index, 0.0)
-    return Prepared(state, model, budget, found)
+    return state
 
 
 def can_fail(deployment: Deployment) -> bool:
@@ -155,15 +188,14 @@ def can_fail(deployment: Deployment) -> bool:
     return bool(failures.outages) or failures.mean_time_between_s is not None
 
 
-def draft_modes(speculation: Speculation, profile: Profile) -> Records:
-    """The draft modes of a scenario as rows of MODE_DTYPE."""
+def draft_modes(speculation: Speculation, drafts: Mapping[str, Proposer]) -> Records:
+    """The draft modes of a scenario as rows of MODE_DTYPE; `drafts` by name."""
     modes = speculation.modes()
     rows = np.zeros(len(modes), dtype=MODE_DTYPE)
     for name in DraftMode._fields:
         rows[name] = [getattr(mode, name) for mode in modes]
     proposers = [speculation.schemes()[mode.scheme].proposer for mode in modes]
     rows["is_own"] = [name == proposers[0] for name in proposers]
-    drafts = profile.proposers
     rows["writes_kv"] = [n in drafts and drafts[n].kv_bytes_per_token > 0 for n in proposers]
     return rows
 
@@ -242,7 +274,8 @@ def _first_fitting(stored: StoredProfile, scenario: Scenario) -> str:
     return next(iter(stored.profile.proposers))
 
 
-def _check_limits(scenario: Scenario) -> None:
+def check_limits(scenario: Scenario) -> None:
+    """Raise ScenarioError where a full batch does not fit a step."""
     deployment = scenario.deployment
     widest = deployment.max_num_seqs * (1 + scenario.speculation.num_draft_tokens)
     if widest > deployment.max_num_batched_tokens:
@@ -254,19 +287,11 @@ def _check_limits(scenario: Scenario) -> None:
         )
 
 
-def _limits(
-    scenario: Scenario,
-    stored: StoredProfile,
-    budget: KVBudget,
-    batch: RequestBatch,
-    prefixes: Prefixes,
-) -> Record:
+def _limits(scenario: Scenario, parts: Parts) -> Record:
     """The deployment's limits, and its engine's rules as numbers for this speculation."""
     deployment, speculation = scenario.deployment, scenario.speculation
     rules, gamma = RULES[deployment.preset], speculation.num_speculative_tokens
-    kind = None
-    if gamma > 0 and speculation.proposer is not None:
-        kind = stored.profile.proposers[speculation.proposer].kind
+    batch, budget = parts.batch, parts.budget
     headroom = _headroom_tokens(scenario) if rules.holds_double_buffer and gamma > 0 else 0
     keeps = rules.keeps_rejected_blocks or rules.has_fixed_slots
     if rules.has_fixed_slots and budget.total_blocks < deployment.max_num_seqs:
@@ -275,6 +300,7 @@ def _limits(
             "expected at least a block a seat: lower max_num_seqs or raise kv_cache_tokens"
         )
     failures, workload = deployment.failures, scenario.workload
+    has_draft = parts.proposer_kind not in (None, "ngram")
     slot_blocks = budget.total_blocks // deployment.max_num_seqs if rules.has_fixed_slots else 0
     return new_record(
         LIMITS_DTYPE,
@@ -286,8 +312,8 @@ def _limits(
         most_verified_tokens=speculation.num_draft_tokens,
         most_proposed_tokens=max(mode.proposed_tokens for mode in speculation.modes()),
         max_queue=NO_LIMIT if deployment.max_queue is None else deployment.max_queue,
-        lookahead_tokens=gamma if rules.reserves_lookahead and kind not in (None, "ngram") else 0,
-        charged_tokens=rules.charges_draft_slots and kind == "draft_model",
+        lookahead_tokens=gamma if rules.reserves_lookahead and has_draft else 0,
+        charged_tokens=rules.charges_draft_slots and parts.proposer_kind == "draft_model",
         headroom_tokens=headroom,
         kept_tokens=NO_LIMIT if keeps else headroom,
         slot_blocks=slot_blocks,
@@ -302,8 +328,8 @@ def _limits(
         patience_s=np.inf if workload.patience_s is None else workload.patience_s,
         is_prioritised=deployment.scheduling == "priority",
         watermark_blocks=int(np.ceil(deployment.watermark * budget.total_blocks)),
-        caches_prefixes=not prefixes.is_empty,
-        drops_last_hit=rules.drops_last_hit and kind == "eagle",
+        caches_prefixes=not parts.prefixes.is_empty,
+        drops_last_hit=rules.drops_last_hit and parts.proposer_kind == "eagle",
         draft_block_size=budget.draft_block_size,
         mean_up_s=failures.mean_time_between_s or 0.0,
         mean_down_s=failures.mean_repair_s,
