@@ -21,7 +21,11 @@ from simcore.acceptance.prediction import fit_iid
 from simcore.acceptance.survival import survival_from_conditional
 from simcore.acceptance.trace import trace_set_from_rows
 from simcore.errors import ScenarioError
-from simcore.profile.conversions import conditional_acceptance, convertible_gammas
+from simcore.profile.conversions import (
+    conditional_acceptance,
+    convertible_gammas,
+    match_probability,
+)
 from simcore.profile.schema import AcceptanceRecord
 from simcore.profile.store import StoredProfile
 
@@ -72,6 +76,18 @@ def iid_rate(stored: StoredProfile, record: AcceptanceRecord, gamma: int) -> flo
     reached = survival_from_conditional(conditional_acceptance(record, gamma))
     tested = 1.0 + float(reached[:-1].sum())
     return float(reached.sum()) / tested
+
+
+def drafted_misses(stored: StoredProfile, record: AcceptanceRecord, gamma: int) -> float:
+    """Of the cycles at γ that accepted nothing, the share that had a draft; the rest found none."""
+    if record.kind == "trace":
+        sample = _walked(stored, record, gamma)
+        missed = (sample.accepted == 0) & (sample.testable > 0)
+        return float(np.mean(sample.offered[missed] > 0)) if missed.any() else 1.0
+    first = float(conditional_acceptance(record, gamma)[0])
+    if first >= 1.0:
+        return 1.0
+    return (match_probability(record, gamma) - first) / (1.0 - first)
 
 
 def evidence_of(stored: StoredProfile, record: AcceptanceRecord, gamma: int) -> Evidence:

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from simcore.acceptance.survival import survival_from_conditional
-from simcore.fitted_acceptance import evidence_of
+from simcore.fitted_acceptance import drafted_misses, evidence_of
 from simcore.profile.conversions import conditional_acceptance
 from simcore.profile.importers import ImportOptions, read_files
 from simcore.profile.importers.engine_file import EngineFile
 from simcore.profile.merge import merge, write_merge
 from simcore.profile.schema import Sampling
-from simcore.profile.store import load_profile
+from simcore.profile.store import StoredProfile, load_profile
 
 GAMMA = 4
 SAID = {
@@ -84,6 +84,21 @@ def test_a_fit_sees_the_cycles_in_which_lookup_found_nothing(imported, kind, row
     tokens_a_cycle = evidence.output_tokens.sum() / evidence.cycles.sum()
     assert evidence.num_requests == len(CYCLES)
     assert tokens_a_cycle == pytest.approx(1 + survival.sum()) == 1.9
+
+
+def test_of_the_cycles_without_acceptance_those_with_a_draft_are_known(imported):
+    stored, record = imported("acceptance_trace", [_list_row(cycles) for cycles in CYCLES])
+    assert drafted_misses(stored, record, GAMMA) == pytest.approx(1 / 7)  # of 7 misses in two rows
+
+
+def test_a_recording_tells_the_share_of_its_misses_that_had_a_draft(recorded_profile):
+    records = {each.key: each for each in recorded_profile.profile.acceptance}
+    table = recorded_profile.traces
+    place = table.column_names.index("proposed")
+    silent = StoredProfile(recorded_profile.profile, recorded_profile.folder)
+    vars(silent)["traces"] = table.set_column(place, "proposed", table.column("accepted"))
+    assert drafted_misses(recorded_profile, records[0], 3) == 1.0
+    assert drafted_misses(silent, records[0], 3) == 0.0
 
 
 def test_cycles_listed_in_order_show_a_fit_their_order(imported):
