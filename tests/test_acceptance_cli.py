@@ -117,6 +117,18 @@ def test_a_fit_is_not_tested_on_cycles_of_no_draft_length_that_was_asked_for(spe
     assert list(json.loads(out)["errors"]) == ["2", "6"]
 
 
+def test_drift_compares_two_domains_of_one_profile(specplan, recorded_profile):
+    table = recorded_profile.folder / "traces.parquet"
+    options = ("--gammas", "3", "--record", "0", "--json")
+    _, same, _ = specplan("drift", table, table, *options)
+    code, out, _ = specplan("drift", table, table, *options, "--second-record", "1")
+    assert code == 0
+    changes = [json.loads(each)["gammas"]["3"]["mean_emitted_tokens"] for each in (same, out)]
+    assert changes[0]["change"] == 0.0
+    assert changes[1]["a"] == changes[0]["a"]
+    assert changes[1]["change"] != 0.0
+
+
 def test_a_p_value_below_its_digits_is_said_to_be_below(specplan, recording):
     code, out, _ = specplan("drift", recording(1), recording(2, easy=0.3), "--gammas", "3")
     assert code == 0

@@ -136,6 +136,9 @@ def drift(
     record: RecordOption = None,
     start: StartOption = 0,
     gammas: GammasOption = None,
+    second_record: Annotated[
+        int | None, typer.Option(help="record of the second trace table; default: as --record")
+    ] = None,
     draft_cost: Annotated[
         float,
         typer.Option(min=0.0, help="drafting and verifying one token more, in plain decode steps"),
@@ -149,8 +152,11 @@ def drift(
     from simcore.report.acceptance_text import drift_text
 
     a, b = (
-        read_lists(path, column=column, counts=counts, per=per, proposed=proposed, record=record)
-        for path in (first, second)
+        read_lists(path, column=column, counts=counts, per=per, proposed=proposed, record=chosen)
+        for path, chosen in (
+            (first, record),
+            (second, record if second_record is None else second_record),
+        )
     )
     found = compare_recordings(
         a,
