@@ -6,8 +6,7 @@ else on stdout. Bad input is one sentence and exit code 2.
 
 import json
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from simcore.commands import acceptance, import_files, tree
+from simcore.commands.progress import progress
 from simcore.errors import ScenarioError, SpecplanError
 from simcore.version import specplan_version
 
@@ -88,7 +88,7 @@ def plan(
     chosen = open_scenario(scenario)
     if output is not None:
         check_folder(output)
-    with _progress("comparing candidates", "simulations") as advance:
+    with progress("comparing candidates", "simulations") as advance:
         made = make_plan(chosen, num_replications=replications, progress=advance)
     files = write_report(made, output) if output is not None else []
     if as_json:
@@ -135,7 +135,7 @@ def simulate(
 
         check_records_folder(output)  # before the run, which may be long
     chosen = open_scenario(scenario)
-    with _progress("simulating", "requests") as advance:
+    with progress("simulating", "requests") as advance:
         result = run(chosen, progress=advance, record_cycles=cycles)
     summary = summarise(result)
     if output is not None:
@@ -157,7 +157,7 @@ def _simulate_seeds(scenario: str, output: Path | None, seeds: int, as_json: boo
     chosen = open_scenario(scenario)
     with (
         seed_folders(output) if output is not None else nullcontext() as keep,
-        _progress(f"simulating {seeds} seeds", "requests") as advance,
+        progress(f"simulating {seeds} seeds", "requests") as advance,
     ):
         found = simulate_seeds(chosen, seeds, progress=advance, on_result=keep)
     if as_json:
@@ -194,7 +194,7 @@ def compare(
     from simcore.report.comparison_text import comparison_text
 
     chosen = _compared(scenarios, tuple(proposer or ()), gammas)
-    with _progress(f"comparing {len(chosen)} services", "simulations") as advance:
+    with progress(f"comparing {len(chosen)} services", "simulations") as advance:
         found = run(chosen, at=at.value, rate_per_s=rate, num_seeds=seeds, progress=advance)
     if as_json:
         _print_json(found.model_dump(mode="json"))
@@ -257,7 +257,7 @@ def bench(as_json: JsonOption = False) -> None:
     """Time the simulator on the standard workload (CPU seconds, compilation apart)."""
     from simcore.bench import bench_text, run_bench
 
-    with _progress("timing", "runs") as advance:
+    with progress("timing", "runs") as advance:
         found = run_bench(advance)
     if as_json:
         _print_json(found)
@@ -281,30 +281,3 @@ def dashboard(
 
 def _print_json(value: dict[str, Any]) -> None:
     typer.echo(json.dumps(value, ensure_ascii=False, allow_nan=False))
-
-
-@contextmanager
-def _progress(what: str, unit: str) -> Iterator[Any]:
-    """A progress bar on stderr where that is a terminal; says so while kernels compile."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-    from rich.progress import TimeRemainingColumn as Remaining
-
-    from simcore.serving.engine import needs_compilation
-
-    console = Console(stderr=True)
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn(unit),
-        Remaining(),
-    )
-    with Progress(*columns, console=console, disable=not console.is_terminal) as bars:
-        text = f"compiling the step kernel (once, about 10 s), then {what}"
-        task = bars.add_task(text if needs_compilation() else what, total=None)
-
-        def advance(done: int, total: int) -> None:
-            bars.update(task, completed=done, total=total, description=what)
-
-        yield advance

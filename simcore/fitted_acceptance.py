@@ -4,21 +4,33 @@ They carry over to draft lengths that were not measured, `heterogeneous` with th
 and the spread between requests (docs/acceptance.md), `iid` as the assumption that everybody makes.
 """
 
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING
 
-from simcore.acceptance.evidence import Evidence, evidence_from_counters, evidence_from_cycles
-from simcore.acceptance.evidence import evidence_from_histograms as from_histograms
+import numpy as np
+
+from simcore.acceptance.evidence import (
+    Evidence,
+    evidence_from_counters,
+    evidence_from_cycles,
+    evidence_from_histograms,
+)
 from simcore.acceptance.heterogeneous import Parameters
 from simcore.acceptance.heterogeneous_fit import fit_heterogeneous
-from simcore.acceptance.lists import AcceptanceLists, CycleSample
+from simcore.acceptance.lists import RUNAWAY_TOKENS, AcceptanceLists, CycleSample, IntArray
 from simcore.acceptance.prediction import fit_iid
 from simcore.acceptance.survival import survival_from_conditional
 from simcore.acceptance.trace import trace_set_from_rows
 from simcore.errors import ScenarioError
-from simcore.profile.conversions import conditional_acceptance, convertible_gammas
+from simcore.profile.conversions import (
+    conditional_acceptance,
+    convertible_gammas,
+    match_probability,
+)
 from simcore.profile.schema import AcceptanceRecord
 from simcore.profile.store import StoredProfile
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 FURTHEST = 3  # times the γ of the fit; the fit is checked from 3 to 7 (docs/acceptance.md)
 GAMMA_OF_FIT = 3  # where any may be chosen
@@ -66,14 +78,27 @@ def iid_rate(stored: StoredProfile, record: AcceptanceRecord, gamma: int) -> flo
     return float(reached.sum()) / tested
 
 
+def drafted_misses(stored: StoredProfile, record: AcceptanceRecord, gamma: int) -> float:
+    """Of the cycles at γ that accepted nothing, the share that had a draft; the rest found none."""
+    if record.kind == "trace":
+        sample = _walked(stored, record, gamma)
+        missed = (sample.accepted == 0) & (sample.testable > 0)
+        return float(np.mean(sample.offered[missed] > 0)) if missed.any() else 1.0
+    first = float(conditional_acceptance(record, gamma)[0])
+    if first >= 1.0:
+        return 1.0
+    return (match_probability(record, gamma) - first) / (1.0 - first)
+
+
 def evidence_of(stored: StoredProfile, record: AcceptanceRecord, gamma: int) -> Evidence:
     """What a record says of acceptance at one γ, request by request where it knows them."""
     if record.kind == "trace":
         return evidence_from_cycles(_walked(stored, record, gamma))
     if record.kind == "request_counters":
-        histograms = _histograms(stored, record, gamma)
-        if histograms is not None:
-            return from_histograms(histograms)
+        requests = _requests(stored, record, gamma)
+        found = _in_order(requests, record, gamma) or _single_cycles(requests, record, gamma)
+        if found is not None:
+            return found
     cycles = _num_cycles(record, gamma)
     reached = survival_from_conditional(conditional_acceptance(record, gamma))
     return evidence_from_counters(cycles, np.rint(cycles * np.asarray(reached)).astype(np.int64))
@@ -90,20 +115,56 @@ def _walked(stored: StoredProfile, record: AcceptanceRecord, gamma: int) -> Cycl
     return lists.cycles(gamma, start=FIRST_START)
 
 
-def _histograms(
-    stored: StoredProfile, record: AcceptanceRecord, gamma: int
-) -> NDArray[np.int64] | None:
-    """[num_requests, γ + 1] cycles by accepted drafts; None where a request has no histogram.
+def _requests(stored: StoredProfile, record: AcceptanceRecord, gamma: int) -> "pd.DataFrame":
+    frame: pd.DataFrame = stored.requests.to_pandas()
+    chosen = (frame["record"] == record.key) & (frame["num_speculative_tokens"] == gamma)
+    return frame.loc[chosen]
 
-    Cycles that drafted nothing accepted nothing.
-    """
-    table = stored.requests
-    frame = table.to_pandas()
-    own = frame[(frame["record"] == record.key) & (frame["num_speculative_tokens"] == gamma)]
-    counts = [np.asarray(each) for each in own["accepted_lengths"] if each is not None]
-    if len(counts) != len(own) or any(len(each) != gamma + 1 for each in counts) or not counts:
+
+def _in_order(requests: "pd.DataFrame", record: AcceptanceRecord, gamma: int) -> Evidence | None:
+    """Where every cycle is listed; engines leave out those that drafted nothing."""
+    listed = requests["cycle_accepted"]
+    if listed.isna().any() or sum(map(len, listed)) != _num_cycles(record, gamma):
         return None
-    return np.stack(counts)
+    accepted = tuple(np.asarray(each, dtype=np.int64) for each in listed)
+    tokens = np.array([len(each) + int(each.sum()) for each in accepted])
+    asked = np.full(len(accepted), gamma)
+    return evidence_from_cycles(
+        AcceptanceLists(accepted, "cycle", tokens, gamma=asked).cycles(gamma)
+    )
+
+
+def _single_cycles(
+    requests: "pd.DataFrame", record: AcceptanceRecord, gamma: int
+) -> Evidence | None:
+    """From each request's histogram; None where one has none, or does not tell its cycles."""
+    listed = requests["accepted_lengths"]
+    if listed.isna().any() or any(len(each) != gamma + 1 for each in listed):
+        return None
+    histograms = np.array([np.asarray(each) for each in listed], dtype=np.int64)
+    undrafted = _undrafted(requests, histograms.sum(axis=1), _num_cycles(record, gamma))
+    if undrafted is None:
+        return None
+    histograms[:, 0] += undrafted  # a cycle that drafted nothing accepted nothing
+    tokens = histograms @ np.arange(1, gamma + 2)
+    return evidence_from_histograms(histograms, runaway=tokens >= RUNAWAY_TOKENS)
+
+
+def _undrafted(requests: "pd.DataFrame", drafts: IntArray, num_cycles: int) -> IntArray | None:
+    """[num_requests] cycles without a draft, which no histogram counts; they sum to the record's.
+
+    An engine's output holds the token that prefill emits, lists of cycles do not.
+    """
+    if num_cycles == int(drafts.sum()):
+        return np.zeros_like(drafts)
+    if requests["output_tokens"].isna().any():
+        return None
+    tokens = (requests["output_tokens"] - requests["num_accepted_tokens"]).to_numpy(np.int64)
+    for prefill_tokens in (1, 0):
+        undrafted = np.maximum(tokens - prefill_tokens - drafts, 0)
+        if int((drafts + undrafted).sum()) == num_cycles:
+            return np.asarray(undrafted)
+    return None
 
 
 def _num_cycles(record: AcceptanceRecord, gamma: int) -> int:

@@ -263,6 +263,7 @@ def _fitted_model(
 ) -> AcceptanceModel:
     """`iid` or `heterogeneous`, at draft lengths that need not have been measured."""
     from simcore.fitted_acceptance import (  # noqa: PLC0415 - scipy stays out of runs without a fit
+        drafted_misses,
         fitted_parameters,
         gamma_of_fit,
         iid_rate,
@@ -279,4 +280,5 @@ def _fitted_model(
         rates = {r.domain: iid_rate(stored, r, fit_gamma[r.domain]) for r in records}
         return iid_model(rates, max(scheme.depth, 1), lowest)
     fitted = {r.domain: fitted_parameters(stored, r, fit_gamma[r.domain]) for r in records}
-    return heterogeneous_model(fitted, scheme.depth, lowest)
+    misses = {r.domain: drafted_misses(stored, r, fit_gamma[r.domain]) for r in records}
+    return heterogeneous_model(fitted, misses, scheme.depth, lowest)

@@ -86,6 +86,56 @@ def test_drift_names_the_positions_and_the_draft_length(specplan, recording):
     assert list(json.loads(out)["gammas"]) == ["3"]
 
 
+@pytest.fixture
+def cycles(tmp_path):
+    """A file of cycles as they ran at γ 2 and 6."""
+    path = tmp_path / "cycles.jsonl"
+    rows = [{"acc": [gamma, 0, 1, 2, 0, 0, 1] * 6, "gamma": gamma} for gamma in (2, 6)] * 9
+    path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    return path
+
+
+def test_cycles_are_shown_at_the_draft_lengths_that_they_ran_at(specplan, cycles):
+    code, out, _ = specplan("show", cycles, "--per", "cycle", "--json")
+    assert code == 0
+    assert list(json.loads(out)["gammas"]) == ["2", "6"]
+
+
+def test_drift_of_cycles_is_at_the_draft_lengths_that_both_ran_at(specplan, cycles):
+    code, out, _ = specplan("drift", cycles, cycles, "--per", "cycle", "--json")
+    assert code == 0
+    assert list(json.loads(out)["gammas"]) == ["2", "6"]
+
+
+def test_a_fit_is_not_tested_on_cycles_of_no_draft_length_that_was_asked_for(specplan, cycles):
+    fit = ("fit", cycles, "--test", cycles, "--per", "cycle", "--gamma", "2", "--resamples", "0")
+    code, _, err = specplan(*fit, "--gammas", "3")
+    assert code == 2
+    assert "recorded at γ [2, 6]" in err
+    code, out, _ = specplan(*fit, "--json")
+    assert code == 0
+    assert list(json.loads(out)["errors"]) == ["2", "6"]
+
+
+def test_drift_compares_two_domains_of_one_profile(specplan, recorded_profile):
+    table = recorded_profile.folder / "traces.parquet"
+    options = ("--gammas", "3", "--record", "0", "--json")
+    _, same, _ = specplan("drift", table, table, *options)
+    code, out, _ = specplan("drift", table, table, *options, "--second-record", "1")
+    assert code == 0
+    changes = [json.loads(each)["gammas"]["3"]["mean_emitted_tokens"] for each in (same, out)]
+    assert changes[0]["change"] == 0.0
+    assert changes[1]["a"] == changes[0]["a"]
+    assert changes[1]["change"] != 0.0
+
+
+def test_a_p_value_below_its_digits_is_said_to_be_below(specplan, recording):
+    code, out, _ = specplan("drift", recording(1), recording(2, easy=0.3), "--gammas", "3")
+    assert code == 0
+    assert "p < 0.001: moved" in out
+    assert "p = 0.000" not in out
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

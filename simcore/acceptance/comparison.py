@@ -1,6 +1,6 @@
 """Every acceptance model, fitted at one γ on some requests, against other requests at many γ."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from pydantic import BaseModel, ConfigDict
 
@@ -15,6 +15,7 @@ from simcore.acceptance.prediction import (
     fit_positional,
 )
 from simcore.acceptance.statistics import Figures, figures
+from simcore.errors import AcceptanceError
 
 COMPARED_GAMMAS = (1, 3, 5, 7)
 
@@ -111,19 +112,26 @@ def compare_models(
     start: int = 0,
     runaway_tokens: int = RUNAWAY_TOKENS,
     num_resamples: int = 20,
+    progress: Callable[[int, int], None] | None = None,
 ) -> ModelComparison:
     """Fit every model on `train` at γ and predict `test` at each of `gammas`.
 
     Without runaways means in both. Per-cycle test requests answer at the γ that they ran at.
+    `progress` is told how many of the refits behind the intervals are done.
     """
     where = {"start": start, "runaway_tokens": runaway_tokens}
     evidence = evidence_from_cycles(train.cycles(gamma, **where))
     model = fit_heterogeneous(evidence)
-    report = fit_report(evidence, model, num_resamples=num_resamples)
+    report = fit_report(evidence, model, num_resamples=num_resamples, progress=progress)
     errors = without = None
     if test is not None:
         own = test.gammas()
         asked = [each for each in gammas if own is None or each in own]
+        if not asked:
+            raise AcceptanceError(
+                f"γ {list(gammas)}: the test file's cycles were recorded at γ {list(own or ())} "
+                "and say nothing about another; ask for one of those"
+            )
         models = [model, *simpler_models(train, gamma, **where)]
         errors = prediction_errors(models, test, asked, **where)
         lengthy, seen = test.runaway(runaway_tokens), train.runaway(runaway_tokens)

@@ -77,9 +77,10 @@ def compare_recordings(
     A few runaways hold so many cycles that nothing else could be told apart beside them.
 
     `draft_cost`: cost of drafting and verifying one token more, in plain decode steps, so that a
-    cycle costs 1 + γ · draft_cost. Raises AcceptanceError for a negative cost or no γ.
+    cycle costs 1 + γ · draft_cost. Raises AcceptanceError for no γ, or a cost that is
+    negative or not finite.
     """
-    if not gammas or draft_cost < 0.0:
+    if not gammas or not 0.0 <= draft_cost < np.inf:
         raise AcceptanceError(
             f"γ {list(gammas)}, draft cost {draft_cost:g}; expected at least one γ and a cost of "
             "0 or more plain decode steps"

@@ -145,15 +145,16 @@ def evidence_from_counters(num_cycles: int, accepted_at: ArrayLike) -> Evidence:
     Raises AcceptanceError where the counters rise with depth or exceed the cycles.
     """
     return replace(
-        evidence_from_histograms([histogram_from_counters(num_cycles, accepted_at)]),
+        evidence_from_histograms([histogram_from_positions(num_cycles, accepted_at)]),
         is_pooled=True,
     )
 
 
-def histogram_from_counters(num_cycles: int, accepted_at: ArrayLike) -> IntArray:
+def histogram_from_positions(num_cycles: int, accepted_at: ArrayLike) -> IntArray:
     """How many cycles accepted 0 .. γ drafts [γ + 1], from counters by depth [γ].
 
-    Raises AcceptanceError where the counters rise with depth or exceed the cycles.
+    The way back is positions_from_histogram of profile/conversions. Raises AcceptanceError where
+    the counters rise with depth or exceed the cycles.
     """
     reached = np.array([num_cycles, *np.asarray(accepted_at, dtype=np.int64), 0], dtype=np.int64)
     histogram = -np.diff(reached)
@@ -163,12 +164,6 @@ def histogram_from_counters(num_cycles: int, accepted_at: ArrayLike) -> IntArray
             "that never rise with depth, none above the cycles; one γ for all of them"
         )
     return histogram
-
-
-def counters_from_histogram(histogram: ArrayLike) -> tuple[int, IntArray]:
-    """(cycles, how many accepted depth 1 .. γ [γ]) from a histogram [γ + 1]."""
-    reached = np.cumsum(_counts(np.asarray(histogram)[None])[0][::-1])[::-1].astype(np.int64)
-    return int(reached[0]), reached[1:]
 
 
 def _counts(values: ArrayLike) -> FloatArray:

@@ -116,14 +116,23 @@ def fit_heterogeneous(evidence: Evidence) -> Heterogeneous:
 
 
 def fit_report(
-    evidence: Evidence, model: Heterogeneous, *, num_resamples: int = 20, seed: int = 1
+    evidence: Evidence,
+    model: Heterogeneous,
+    *,
+    num_resamples: int = 20,
+    seed: int = 1,
+    progress: Callable[[int, int], None] | None = None,
 ) -> FitReport:
-    """Intervals, what was identified, and goodness of fit of `model`, fitted to `evidence`."""
+    """Intervals, what was identified, and goodness of fit of `model`, fitted to `evidence`.
+
+    `progress` is told (refits done, of all) after each.
+    """
     random = np.random.default_rng(seed)
-    again = [
-        _fit(evidence.resampled(random), [model.parameters]).parameters
-        for _ in range(num_resamples)
-    ]
+    again = []
+    for done in range(1, num_resamples + 1):
+        again.append(_fit(evidence.resampled(random), [model.parameters]).parameters)
+        if progress is not None:
+            progress(done, num_resamples)
     spread = np.std(again, axis=0, ddof=1) if num_resamples > 1 else None
     num_runaways = int(evidence.runaway.sum())
     return FitReport(

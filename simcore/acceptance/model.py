@@ -58,6 +58,7 @@ class AcceptanceModel:
     traces: TraceSet | None
     fitted: "dict[str, Parameters] | None" = None  # of `heterogeneous`, by domain
     fitted_gamma: int | None = None  # what a fitted model saw
+    drafted_misses: dict[str, float] | None = None  # of `fitted`: misses that had a draft
 
 
 def trace_model(traces: TraceSet) -> AcceptanceModel:
@@ -161,7 +162,10 @@ def iid_model(rates: dict[str, float], gamma: int, fitted_gamma: int) -> Accepta
 
 
 def heterogeneous_model(
-    fitted: "dict[str, Parameters]", gamma: int, fitted_gamma: int
+    fitted: "dict[str, Parameters]",
+    drafted_misses: dict[str, float],
+    gamma: int,
+    fitted_gamma: int,
 ) -> AcceptanceModel:
     """The latent chain of each domain; `realised` turns it into recordings of a run's requests."""
     return AcceptanceModel(
@@ -172,6 +176,7 @@ def heterogeneous_model(
         None,
         fitted=fitted,
         fitted_gamma=fitted_gamma,
+        drafted_misses=drafted_misses,
     )
 
 
@@ -182,7 +187,11 @@ def realised(
     from simcore.acceptance.synthetic import synthetic_traces  # noqa: PLC0415 - scipy stays out of runs that fit nothing
 
     assert model.fitted is not None
-    traces = synthetic_traces(model.fitted, domain, output_tokens, max(model.max_gamma, 1), seed)
+    assert model.drafted_misses is not None
+    depth = max(model.max_gamma, 1)
+    traces = synthetic_traces(
+        model.fitted, model.drafted_misses, domain, output_tokens, depth, seed
+    )
     drawn = trace_model(traces)
     return replace(model, tables=drawn.tables)
 

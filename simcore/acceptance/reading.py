@@ -20,6 +20,7 @@ Per = Literal["position", "cycle"]
 
 TRACE_COLUMNS = ("record", "request", "start", "accepted", "proposed", "output_tokens")
 LARGEST_COUNT = 1_000_000  # more drafts in one cycle is a damaged file
+LARGEST_WHOLE = 2**40  # so is a longer output or draft; sums stay exact
 LENGTH_COLUMN = "output_tokens"
 GAMMA_COLUMN = "gamma"
 
@@ -67,7 +68,14 @@ def _table(path: Path) -> pa.Table:
             table = pq.read_table(path)
         else:
             table = pa.Table.from_pylist(_json_rows(path))
-    except (OSError, ValueError, TypeError, pa.ArrowException, RecursionError) as error:
+    except (
+        OSError,
+        ValueError,
+        TypeError,
+        OverflowError,
+        pa.ArrowException,
+        RecursionError,
+    ) as error:
         reason = " ".join(str(error).split())[:200]
         raise AcceptanceError(
             f"{path} cannot be read ({reason}); expected Parquet (.parquet), JSON lines or a JSON "
@@ -206,7 +214,12 @@ def _whole_column(table: pa.Table, name: str, path: Path) -> IntArray:
             f"{path}, column {name!r} holds {column.type}, {column.null_count} missing; expected "
             "whole numbers"
         )
-    return np.asarray(column.to_numpy(), dtype=np.int64)
+    values = column.to_numpy()
+    if bool(np.any((values < 0) | (values > LARGEST_WHOLE))):
+        raise AcceptanceError(
+            f"{path}, column {name!r} holds negative or huge values; expected 0 or more"
+        )
+    return np.asarray(values, dtype=np.int64)
 
 
 def _from_trace_table(table: pa.Table, path: Path, record: int | None) -> AcceptanceLists:

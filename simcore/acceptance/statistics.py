@@ -14,7 +14,9 @@ from simcore.acceptance.survival import (
     conditional_from_survival,
     iid_mean_emitted_tokens,
     iid_survival,
+    pooled_acceptance_rate,
     survival_from_conditional,
+    survival_from_cycles,
 )
 
 NUM_RESAMPLES = 500
@@ -68,7 +70,7 @@ def summarise_cycles(sample: CycleSample, *, seed: int = 1) -> CycleStatistics:
     """Statistics of the cycles of one γ; `seed` is that of the intervals' resamples."""
     conditional = conditional_acceptance(sample)
     low, high = _survival_interval(sample, seed)
-    counted = np.array([np.mean(sample.accepted >= k) for k in _depths(sample)])
+    counted = survival_from_cycles(sample.accepted, sample.gamma)
     rate = acceptance_rate(sample)
     found = figures(sample.output_tokens, sample.cycles)
     many = int(np.sum(sample.cycles > 0)) > 1
@@ -106,8 +108,7 @@ def figures(tokens: NDArray[np.int64], cycles: NDArray[np.int64]) -> Figures:
 
 def acceptance_rate(sample: CycleSample) -> float:
     """α = accepted / tested: a cycle tests drafts up to the first rejection; 0 without a test."""
-    tested = int(np.minimum(sample.accepted + 1, sample.offered).sum())
-    return float(sample.accepted.sum() / tested) if tested else 0.0
+    return pooled_acceptance_rate(sample.accepted, sample.offered)
 
 
 def conditional_acceptance(sample: CycleSample) -> FloatArray:

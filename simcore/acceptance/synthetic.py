@@ -17,13 +17,14 @@ from simcore.acceptance.trace import TraceSet
 from simcore.errors import ScenarioError
 
 IntArray = NDArray[np.int64]
-BYTES_PER_TOKEN = 70  # while a recording is drawn
+BYTES_PER_TOKEN = 80  # while a recording is drawn
 MOST_BYTES = 8 << 30
 FIRST_START = 1  # prefill emits position 0
 
 
 def synthetic_traces(
     parameters: dict[str, Parameters],
+    drafted_misses: dict[str, float],
     domain: IntArray,
     output_tokens: IntArray,
     depth: int,
@@ -31,7 +32,8 @@ def synthetic_traces(
 ) -> TraceSet:
     """One recorded request for each of these, drafts up to `depth`.
 
-    `parameters` by domain name, in the order that `domain` counts.
+    `parameters` by domain name, in the order that `domain` counts; `drafted_misses` is the share of
+    starts without acceptance that had a draft: below 1 where a lookup may find nothing.
     """
     size_bytes = BYTES_PER_TOKEN * int(output_tokens.sum())
     if size_bytes > MOST_BYTES:
@@ -42,15 +44,18 @@ def synthetic_traces(
     random = np.random.default_rng(seed)
     offset = np.cumsum(output_tokens) - output_tokens
     accepted = np.zeros(int(output_tokens.sum()), dtype=np.int8)
-    for index, own in enumerate(parameters.values()):
+    drafts = np.ones(len(accepted), dtype=np.bool_)
+    luck = np.random.default_rng([seed, 1]).random(len(accepted))
+    for index, (name, own) in enumerate(parameters.items()):
         requests = np.flatnonzero(domain == index)
         if len(requests):
             rows = _rows(offset[requests], output_tokens[requests])
             accepted[rows] = _accepted(own, output_tokens[requests], depth, random)
+            drafts[rows] = (accepted[rows] > 0) | (luck[rows] < drafted_misses[name])
     return TraceSet(
         domain_names=tuple(parameters),
         accepted=accepted,
-        proposed=np.full(len(accepted), depth, dtype=np.int8),
+        proposed=np.where(drafts, depth, 0).astype(np.int8),
         ratio=np.zeros((len(accepted), 0)),
         offset=offset,
         output_tokens=output_tokens,

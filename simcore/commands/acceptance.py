@@ -1,15 +1,19 @@
 """`specplan acceptance`: look at recorded acceptance, fit models to it, compare two recordings."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from simcore.commands.progress import progress
 from simcore.errors import AcceptanceError
 
 if TYPE_CHECKING:
     from simcore.acceptance.lists import AcceptanceLists
+
+USUAL_GAMMAS = (1, 3, 5, 7)
 
 commands = typer.Typer(help="Recorded acceptance: show, fit, drift.", no_args_is_help=True)
 
@@ -32,7 +36,10 @@ RecordOption = Annotated[int | None, typer.Option(help="record of a profile's tr
 StartOption = Annotated[
     int, typer.Option(min=0, help="first output position of the walk; the simulator's is 1")
 ]
-GammasOption = Annotated[str, typer.Option(help="draft lengths, comma-separated")]
+GammasOption = Annotated[
+    str | None,
+    typer.Option(help="draft lengths, comma-separated; default: 1,3,5,7, or those of the cycles"),
+]
 RunawayOption = Annotated[
     int, typer.Option(min=1, help="outputs of at least so many tokens are runaways")
 ]
@@ -48,7 +55,7 @@ def show(
     proposed: ProposedOption = None,
     record: RecordOption = None,
     start: StartOption = 0,
-    gammas: GammasOption = "1,3,5,7",
+    gammas: GammasOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Tokens a cycle, survival, memory and spread between requests, at each draft length."""
@@ -59,7 +66,10 @@ def show(
     lists = read_lists(
         file, column=column, counts=counts, per=per, proposed=proposed, record=record
     )
-    found = {gamma: summarise_cycles(lists.cycles(gamma, start=start)) for gamma in _gammas(gammas)}
+    found = {
+        gamma: summarise_cycles(lists.cycles(gamma, start=start))
+        for gamma in _gammas(gammas, lists.gammas())
+    }
     if as_json:
         by_gamma = {str(gamma): each.model_dump(mode="json") for gamma, each in found.items()}
         _print_json({"gammas": by_gamma, "num_requests": lists.num_requests})
@@ -80,7 +90,7 @@ def fit(
     proposed: ProposedOption = None,
     record: RecordOption = None,
     start: StartOption = 0,
-    gammas: GammasOption = "1,3,5,7",
+    gammas: GammasOption = None,
     runaway_tokens: RunawayOption = 8_000,
     resamples: Annotated[
         int, typer.Option(min=0, max=1000, help="refits behind the intervals; 0: none")
@@ -97,15 +107,18 @@ def fit(
             path, column=column, counts=counts, per=per, proposed=proposed, record=record
         )
 
-    found = compare_models(
-        read(train),
-        None if test is None else read(test),
-        gamma,
-        _gammas(gammas),
-        start=start,
-        runaway_tokens=runaway_tokens,
-        num_resamples=resamples,
-    )
+    requests, others = read(train), None if test is None else read(test)
+    with progress("fitting", "fits", compiles=False) as advance:
+        found = compare_models(
+            requests,
+            others,
+            gamma,
+            _gammas(gammas, None if others is None else others.gammas()),
+            start=start,
+            runaway_tokens=runaway_tokens,
+            num_resamples=resamples,
+            progress=advance,
+        )
     if as_json:
         _print_json(found.model_dump(mode="json"))
     else:
@@ -122,7 +135,10 @@ def drift(
     proposed: ProposedOption = None,
     record: RecordOption = None,
     start: StartOption = 0,
-    gammas: GammasOption = "1,3,5,7",
+    gammas: GammasOption = None,
+    second_record: Annotated[
+        int | None, typer.Option(help="record of the second trace table; default: as --record")
+    ] = None,
     draft_cost: Annotated[
         float,
         typer.Option(min=0.0, help="drafting and verifying one token more, in plain decode steps"),
@@ -136,13 +152,16 @@ def drift(
     from simcore.report.acceptance_text import drift_text
 
     a, b = (
-        read_lists(path, column=column, counts=counts, per=per, proposed=proposed, record=record)
-        for path in (first, second)
+        read_lists(path, column=column, counts=counts, per=per, proposed=proposed, record=chosen)
+        for path, chosen in (
+            (first, record),
+            (second, record if second_record is None else second_record),
+        )
     )
     found = compare_recordings(
         a,
         b,
-        _gammas(gammas),
+        _gammas(gammas, _shared(a.gammas(), b.gammas())),
         draft_cost=draft_cost,
         start=start,
         runaway_tokens=runaway_tokens,
@@ -153,13 +172,23 @@ def drift(
         typer.echo(drift_text(found))
 
 
-def _gammas(text: str) -> list[int]:
+def _gammas(text: str | None, own: Sequence[int] | None) -> list[int]:
+    """The draft lengths asked for; left open, those that cycles ran at, or the usual ones."""
+    if text is None:
+        return list(own or USUAL_GAMMAS)
     try:
         return sorted({int(part) for part in text.split(",")})
     except ValueError:
         raise AcceptanceError(
             f"--gammas {text!r}; expected draft lengths with commas between, as in 1,3,5,7"
         ) from None
+
+
+def _shared(a: Sequence[int] | None, b: Sequence[int] | None) -> Sequence[int] | None:
+    """Draft lengths that two recordings answer at; None: any."""
+    if a is None or b is None:
+        return b if a is None else a
+    return sorted(set(a) & set(b))
 
 
 def _print_json(value: dict[str, Any]) -> None:

@@ -3,7 +3,7 @@
     histogram            -> survival      s_k = Σ_{j ≥ k} h_j / cycles with a draft
     position counters    -> survival      s_k = accepted_k / cycles with a draft
     ... drafted by position -> survival   s_k = accepted_k / drafted_k
-    histogram           <-> position counters, at one fixed γ
+    histogram            -> position counters, at one fixed γ (back: acceptance/evidence.py)
     survival             -> conditional   a_k = s_k / s_{k-1}
 
 Survival counts every decode cycle: where a lookup finds nothing a cycle accepts nothing, so the
@@ -80,14 +80,6 @@ def positions_from_histogram(accepted_lengths: tuple[int, ...]) -> tuple[int, ..
     """[γ] cycles that accepted position k, from [γ + 1] cycles by accepted drafts."""
     tails = np.cumsum(np.array(accepted_lengths, dtype=np.int64)[::-1])[::-1]
     return tuple(int(each) for each in tails[1:])
-
-
-def histogram_from_positions(
-    num_drafts: int, accepted_per_position: tuple[int, ...]
-) -> tuple[int, ...]:
-    """[γ + 1] cycles by accepted drafts, from [γ] cycles that accepted position k."""
-    edges = np.array([num_drafts, *accepted_per_position, 0], dtype=np.int64)
-    return tuple(int(each) for each in -np.diff(edges))
 
 
 def _accepted_per_position(counts: Counts, gamma: int) -> FloatArray:

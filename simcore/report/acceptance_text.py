@@ -7,6 +7,7 @@ from simcore.acceptance.drift import Change, Drift
 from simcore.acceptance.heterogeneous_fit import FitReport
 from simcore.acceptance.statistics import CycleStatistics, Figures
 
+LEAST_P_VALUE = 0.001  # three digits show none below
 SAME = 0.01  # relative errors below this are no news
 FIGURE_NAMES = {
     "mean_by_request": "mean by request",
@@ -148,8 +149,12 @@ def _change_line(name: str, change: Change) -> str:
     moved = "moved" if change.significant else "not significant"
     return (
         f"  {name:13} {change.a:.3f} -> {change.b:.3f} ({change.change:+.3f}), "
-        f"p = {change.p_value:.3f}: {moved}"
+        f"p {_p_value(change.p_value)}: {moved}"
     )
+
+
+def _p_value(value: float) -> str:
+    return f"= {value:.3f}" if value >= LEAST_P_VALUE else f"< {LEAST_P_VALUE}"
 
 
 def _number(value: float | None) -> str:

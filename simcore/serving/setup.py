@@ -378,14 +378,16 @@ def _expectations(
 
 def _expected(model: AcceptanceModel, gamma: int) -> tuple[float, float]:
     """E[Y] and proposed drafts of a cycle at γ; plain where the model does not hold there."""
-    if model.fitted is not None:
+    if model.fitted is not None and model.drafted_misses is not None:
         from simcore.acceptance.heterogeneous import (  # noqa: PLC0415 - keeps scipy out of others
             Heterogeneous,
         )
 
-        fits = model.fitted.values()
-        accepted = [Heterogeneous(each, gamma).survival(gamma).sum() for each in fits]
-        return 1.0 + float(np.mean(accepted)), float(gamma)
+        survival = [Heterogeneous(each, gamma).survival(gamma) for each in model.fitted.values()]
+        first = np.array([each[0] for each in survival])
+        drafted = first + (1.0 - first) * np.array(list(model.drafted_misses.values()))
+        accepted = float(np.mean([each.sum() for each in survival]))
+        return 1.0 + accepted, gamma * float(drafted.mean())
     if model.traces is not None and model.name != "iid":
         cycles = walk(model.traces, gamma)
         if not len(cycles.accepted):

@@ -72,8 +72,10 @@ def test_p_values_are_probabilities_and_adjusting_never_lowers_the_largest(seed,
     assert all(0.0 < value <= 1.0 for value in values)
 
 
-@pytest.mark.parametrize(("gammas", "cost"), [((), 0.1), ((3,), -0.1)])
-def test_a_comparison_without_a_draft_length_or_with_a_negative_cost_is_refused(gammas, cost):
+@pytest.mark.parametrize(
+    ("gammas", "cost"), [((), 0.1), ((3,), -0.1), ((3,), np.inf), ((3,), np.nan)]
+)
+def test_a_comparison_without_a_draft_length_or_with_a_cost_that_is_none_is_refused(gammas, cost):
     lists = text_of_two_kinds(5, 40, 1)
     with pytest.raises(AcceptanceError, match="expected"):
         _compare(lists, lists, gammas, draft_cost=cost)

@@ -8,11 +8,10 @@ from hypothesis import strategies as st
 from simcore.acceptance.chain import cycle_matrices
 from simcore.acceptance.comparison import compare_models, fit_models, prediction_errors
 from simcore.acceptance.evidence import (
-    counters_from_histogram,
     evidence_from_counters,
     evidence_from_cycles,
     evidence_from_histograms,
-    histogram_from_counters,
+    histogram_from_positions,
 )
 from simcore.acceptance.heterogeneous import (
     Heterogeneous,
@@ -45,7 +44,6 @@ PARAMETERS = st.builds(
     runaway_share=st.just(0.0),
 )
 STICKY = Parameters(3.0, -1.0, -3.0, -3.0, 0.0, 0.4, 0.4, 0.0, 0.0, 0, 0.0, 0.0)
-HISTOGRAM = st.lists(st.integers(0, 500), min_size=2, max_size=9).filter(any)
 
 
 @given(parameters=PARAMETERS, gamma=st.integers(1, 10))
@@ -174,17 +172,10 @@ def test_counters_tell_survival_and_leave_the_spread_to_the_prior():
     assert not report.parameters["opening_positions"].identified
 
 
-@given(histogram=HISTOGRAM)
-def test_histograms_and_counters_survive_the_way_there_and_back(histogram):
-    num_cycles, accepted_at = counters_from_histogram(histogram)
-    assert num_cycles == sum(histogram)
-    assert histogram_from_counters(num_cycles, accepted_at).tolist() == histogram
-
-
 @pytest.mark.parametrize("counters", [(10, [11]), (10, [5, 6]), (-1, [0])])
 def test_counters_that_rise_with_depth_are_refused(counters):
     with pytest.raises(AcceptanceError, match="never rise"):
-        histogram_from_counters(*counters)
+        histogram_from_positions(*counters)
 
 
 @pytest.mark.parametrize("counts", [[[1.5, 2]], [[-1, 2]], [[0, 0]], [[3]], [1, 2]])
@@ -217,3 +208,15 @@ def test_the_comparison_holds_every_model_with_and_without_runaways():
     assert found.errors[3]["trace"]["mean_by_token"].absolute == 0.0
     low, high = (getattr(found.heterogeneous.parameters["easy"], end) for end in ("low", "high"))
     assert low < found.heterogeneous.parameters["easy"].value < high
+
+
+def test_a_fit_tells_how_many_refits_are_done():
+    evidence = evidence_from_cycles(text_of_two_kinds(20, 60, 1).cycles(3))
+    told = []
+    fit_report(
+        evidence,
+        fit_heterogeneous(evidence),
+        num_resamples=2,
+        progress=lambda done, total: told.append((done, total)),
+    )
+    assert told == [(1, 2), (2, 2)]

@@ -30,9 +30,10 @@ EVEN = Parameters(
 TOKENS = np.full(2000, 200, dtype=np.int64)
 
 
-def recording(parameters=EVEN, depth=8, seed=1, tokens=TOKENS):
+def recording(parameters=EVEN, depth=8, seed=1, tokens=TOKENS, drafted_misses=1.0):
     domain = np.zeros(len(tokens), dtype=np.int64)
-    return synthetic_traces({"all": parameters}, domain, tokens, depth, seed)
+    misses = {"all": drafted_misses}
+    return synthetic_traces({"all": parameters}, misses, domain, tokens, depth, seed)
 
 
 @pytest.mark.parametrize("gamma", [1, 3, 7])
@@ -51,6 +52,15 @@ def test_a_made_up_recording_walks_as_the_model_says(gamma):
 def test_one_recording_serves_every_draft_length():
     deep, shallow = recording(depth=8), recording(depth=3)
     assert np.array_equal(np.minimum(deep.accepted, 3), shallow.accepted)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
+def test_of_the_misses_a_stated_share_had_a_draft(share):
+    found, always = recording(drafted_misses=share), recording()
+    missed = found.accepted == 0
+    assert np.array_equal(found.accepted, always.accepted)
+    assert (found.proposed[~missed] == 8).all()
+    assert np.mean(found.proposed[missed] > 0) == pytest.approx(share, abs=0.01)
 
 
 def test_openings_accept_nothing():
