@@ -49,13 +49,20 @@ def gamma_of_fit(record: AcceptanceRecord, depth: int) -> int:
         chosen = min(GAMMA_OF_FIT, max(known))
     else:
         chosen = depth if depth in known else max(known)
-    furthest = max(FURTHEST * chosen, *known)
+    furthest = furthest_gamma(record)
     if depth > furthest:
         raise ScenarioError(
             f"num_speculative_tokens {depth}: acceptance on {record.domain!r} is fitted at "
             f"{chosen}, and the model is not trusted beyond {furthest}; measure longer drafts"
         )
     return chosen
+
+
+def furthest_gamma(record: AcceptanceRecord) -> int:
+    """The longest draft that a model fitted to the record is trusted for."""
+    known = convertible_gammas(record)
+    fitted = min(GAMMA_OF_FIT, max(known)) if record.kind == "trace" else max(known)
+    return max(FURTHEST * fitted, *known)
 
 
 def fitted_parameters(stored: StoredProfile, record: AcceptanceRecord, gamma: int) -> Parameters:

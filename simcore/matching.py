@@ -31,6 +31,8 @@ from simcore.scenario import Scenario
 from simcore.speculation import DraftScheme
 from simcore.tree_recording import TreeRecording
 
+FITTED = ("iid", "heterogeneous")  # acceptance models that carry over to other draft lengths
+
 
 def matching_records(
     stored: StoredProfile, scenario: Scenario, proposer: str
@@ -147,6 +149,21 @@ def measured_gammas(records: tuple[AcceptanceRecord, ...]) -> tuple[int, ...]:
     return tuple(sorted(common))
 
 
+def usable_gammas(stored: StoredProfile, scenario: Scenario, proposer: str) -> tuple[int, ...]:
+    """The draft lengths that the scenario's acceptance model answers for, ascending.
+
+    Those measured; under a fitted model also those as far from its fit as it is trusted.
+    """
+    records = matching_records(stored, scenario, proposer)
+    if scenario.speculation.acceptance not in FITTED:
+        return measured_gammas(records)
+    from simcore.fitted_acceptance import (  # noqa: PLC0415 - scipy stays out of runs without a fit
+        furthest_gamma,
+    )
+
+    return tuple(range(1, min(furthest_gamma(record) for record in records) + 1))
+
+
 def load_traces(stored: StoredProfile, records: tuple[AcceptanceRecord, ...]) -> TraceSet | None:
     """The trace set of these records; None where they are survival figures."""
     traced = {record.key: record.domain for record in records if record.kind == "trace"}
@@ -189,7 +206,7 @@ def _scheme_model(
 ) -> AcceptanceModel:
     """The model of one proposer with one topology."""
     records = matching_records(stored, scenario, scheme.proposer)
-    if scenario.speculation.acceptance in ("iid", "heterogeneous"):
+    if scenario.speculation.acceptance in FITTED:
         model = _fitted_model(stored, scenario, scheme, records)
         # Recorded lengths are those of the recorded requests all the same.
         return replace(model, traces=load_traces(stored, records) if traces is None else traces)

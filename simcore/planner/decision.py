@@ -3,7 +3,7 @@
 from typing import Literal
 
 from simcore.cost.price import decode_step, law_tables
-from simcore.matching import mismatches
+from simcore.matching import FITTED, mismatches
 from simcore.planner.break_even import BreakEven
 from simcore.planner.document import Candidate, Decision
 from simcore.profile.store import StoredProfile
@@ -75,6 +75,11 @@ def caveats(
             "requests."
         )
     speculation = scenario.speculation
+    if speculation.acceptance in FITTED:
+        found.append(
+            f"Acceptance is the fitted model {speculation.acceptance!r}, also at draft lengths "
+            "that nobody measured; replay recorded requests where there are any."
+        )
     if speculation.policy.kind != "fixed" or speculation.schemes()[0].is_tree:
         found.append(
             "The scenario's own policy or tree is left out: a plan compares fixed draft lengths; "

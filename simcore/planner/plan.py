@@ -3,7 +3,7 @@
 import numpy as np
 
 from simcore.errors import ScenarioError
-from simcore.matching import matching_records, measured_gammas
+from simcore.matching import matching_records, usable_gammas
 from simcore.metrics.summary import Summary, mean_e2e_s, summarise
 from simcore.planner.break_even import (
     NUM_BISECTIONS,
@@ -112,7 +112,7 @@ def _gammas(
     wanted = sorted({*GAMMAS, scenario.speculation.num_speculative_tokens} - {0})
     measured, missing = {}, []
     for proposer in proposers:
-        known = measured_gammas(matching_records(stored, scenario, proposer))
+        known = usable_gammas(stored, scenario, proposer)
         measured[proposer] = tuple(gamma for gamma in wanted if gamma in known)
         missing += [
             NotMeasured(

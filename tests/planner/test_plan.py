@@ -13,6 +13,8 @@ from simcore.planner.estimate import estimate
 from simcore.planner.plan import make_plan
 from simcore.planner.replication import Replication, Runner, ratio_interval
 from simcore.planner.speedup import trace_survival
+from simcore.profile.store import write_profile
+from simcore.report.write import write_report
 from tests.factories import Recording, make_profile, make_scenario, sampled
 
 LENGTHS = {
@@ -268,3 +270,32 @@ def test_break_even_comes_with_its_spread_over_the_replications(recorded_profile
         assert edge.interval[0] <= edge.interval[1]
     else:
         assert "some replications never cross" in edge.reason
+
+
+@pytest.mark.parametrize("acceptance", ["iid", "heterogeneous"])
+def test_a_plan_under_a_fitted_model_offers_lengths_that_nobody_measured(tmp_path, acceptance):
+    stored = make_profile(tmp_path / "short", Recording())
+    short = tuple(
+        record.model_copy(update={"max_num_speculative_tokens": 4})
+        for record in stored.profile.acceptance
+    )
+    shorter = stored.traces.to_pandas()
+    for name in ("proposed", "accepted"):
+        shorter[name] = shorter[name].clip(upper=4)
+    profile = stored.profile.model_copy(update={"acceptance": short})
+    known = write_profile(
+        profile, tmp_path / "four", cost=stored.cost_samples.to_pandas(), traces=shorter
+    )
+    scenario = make_scenario(
+        known,
+        **{
+            "speculation.proposer": "draft_model",
+            "speculation.acceptance": acceptance,
+            "workload.num_requests": 40,
+        },
+    )
+    plan = make_plan(scenario, num_replications=2)
+    assert {each.num_speculative_tokens for each in plan.candidates} == set(range(9))
+    assert plan.not_measured == ()
+    assert any("fitted model" in note for note in plan.caveats)
+    write_report(plan, tmp_path / "report")

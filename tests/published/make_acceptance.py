@@ -5,8 +5,10 @@ import re
 import sys
 import tempfile
 from collections.abc import Iterable
+from importlib.metadata import version
 from pathlib import Path
 
+from simcore.version import specplan_version
 from tests.conftest import SHARED
 from tests.published.halvings import halve_all, halving_lines
 from tests.published.speedups import eagle_rows, ngram_rows, speedup_lines
@@ -25,8 +27,15 @@ def main() -> None:
         rows = speedup_lines(eagle_rows(folder, Path(work)), ngram_rows(folder, Path(work)))
         page = with_part(page, "speed-up", rows)
     today = datetime.datetime.now(tz=datetime.UTC).date().isoformat()
-    page = re.sub(r"(?<=made on )\d{4}-\d{2}-\d{2}", today, page)
+    stamp = f"{today} under {_versions()}"
+    page = re.sub(r"(?<=made on )\d{4}-\d{2}-\d{2} under [^()]*?(?= with)", stamp, page)
     PAGE.write_text(page, encoding="utf-8")
+
+
+def _versions() -> str:
+    """What the figures may depend on."""
+    names = ("numpy", "scipy")
+    return ", ".join(["specplan " + specplan_version(), *(f"{n} {version(n)}" for n in names)])
 
 
 def with_part(page: str, name: str, lines: Iterable[str]) -> str:
