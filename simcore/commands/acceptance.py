@@ -18,7 +18,8 @@ USUAL_GAMMAS = (1, 3, 5, 7)
 commands = typer.Typer(help="Recorded acceptance: show, fit, drift.", no_args_is_help=True)
 
 FileArgument = Annotated[
-    Path, typer.Argument(help="Parquet, JSON lines or JSON, one row a request; or a trace table")
+    Path,
+    typer.Argument(help="Parquet, JSON lines or JSON, one row a request; or a profile's folder"),
 ]
 ColumnOption = Annotated[str | None, typer.Option(help="column of lists, one list a request")]
 CountsOption = Annotated[
@@ -32,7 +33,7 @@ PerOption = Annotated[
 ProposedOption = Annotated[
     str | None, typer.Option(help="column of lists: drafts that the proposer had")
 ]
-RecordOption = Annotated[int | None, typer.Option(help="record of a profile's trace table")]
+RecordOption = Annotated[int | None, typer.Option(help="record of a profile")]
 StartOption = Annotated[
     int, typer.Option(min=0, help="first output position of the walk; the simulator's is 1")
 ]
@@ -59,13 +60,10 @@ def show(
     as_json: JsonOption = False,
 ) -> None:
     """Tokens a cycle, survival, memory and spread between requests, at each draft length."""
-    from simcore.acceptance.reading import read_lists
     from simcore.acceptance.statistics import summarise_cycles
     from simcore.report.acceptance_text import statistics_text
 
-    lists = read_lists(
-        file, column=column, counts=counts, per=per, proposed=proposed, record=record
-    )
+    lists = _read(file, column=column, counts=counts, per=per, proposed=proposed, record=record)
     found = {
         gamma: summarise_cycles(lists.cycles(gamma, start=start))
         for gamma in _gammas(gammas, lists.gammas())
@@ -99,13 +97,10 @@ def fit(
 ) -> None:
     """Fit every model at one draft length and say what it gets wrong about other requests."""
     from simcore.acceptance.comparison import compare_models
-    from simcore.acceptance.reading import read_lists
     from simcore.report.acceptance_text import comparison_text
 
     def read(path: Path) -> "AcceptanceLists":
-        return read_lists(
-            path, column=column, counts=counts, per=per, proposed=proposed, record=record
-        )
+        return _read(path, column=column, counts=counts, per=per, proposed=proposed, record=record)
 
     requests, others = read(train), None if test is None else read(test)
     with progress("fitting", "fits", compiles=False) as advance:
@@ -148,11 +143,10 @@ def drift(
 ) -> None:
     """Which positions moved from the first recording to the second, and the best draft length."""
     from simcore.acceptance.drift import compare_recordings
-    from simcore.acceptance.reading import read_lists
     from simcore.report.acceptance_text import drift_text
 
     a, b = (
-        read_lists(path, column=column, counts=counts, per=per, proposed=proposed, record=chosen)
+        _read(path, column=column, counts=counts, per=per, proposed=proposed, record=chosen)
         for path, chosen in (
             (first, record),
             (second, record if second_record is None else second_record),
@@ -170,6 +164,17 @@ def drift(
         _print_json(found.model_dump(mode="json"))
     else:
         typer.echo(drift_text(found))
+
+
+def _read(path: Path, *, record: int | None, **options: Any) -> "AcceptanceLists":
+    """Lists of a file, or of one record of a profile or import folder."""
+    if path.is_dir():
+        from simcore.recorded_lists import lists_of_record
+
+        return lists_of_record(path, record)
+    from simcore.acceptance.reading import read_lists
+
+    return read_lists(path, record=record, **options)
 
 
 def _gammas(text: str | None, own: Sequence[int] | None) -> list[int]:
