@@ -3,7 +3,6 @@
 The profile's own trace table (one row an output position) is read too.
 """
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -14,6 +13,7 @@ import pyarrow.parquet as pq
 
 from simcore.acceptance.lists import AcceptanceLists, IntArray
 from simcore.errors import AcceptanceError
+from simcore.json_text import DECODER
 
 Counts = Literal["accepted", "emitted"]
 Per = Literal["position", "cycle"]
@@ -89,9 +89,9 @@ def _table(path: Path) -> pa.Table:
 def _json_rows(path: Path) -> list[dict[str, Any]]:
     text = path.read_text(encoding="utf-8")
     if text.lstrip().startswith("["):
-        rows = json.loads(text)
+        rows = DECODER.decode(text.strip())
     else:
-        rows = [json.loads(line) for line in text.splitlines() if line.strip()]
+        rows = [DECODER.decode(line.strip()) for line in text.splitlines() if line.strip()]
     if not all(isinstance(row, dict) for row in rows):
         raise ValueError("a row is no object")
     return list(rows)

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from simcore.errors import EngineFileError
+from simcore.json_text import DECODER, RepeatedKeyError
 from simcore.profile.importers.engine_file import EngineFile
 
-DECODER = json.JSONDecoder()  # reads the bare Infinity and NaN that benchmarks write
 BETWEEN = re.compile(r"[\s\x1e]*")  # white space, and the separator of JSON text sequences
 MAX_COUNT = 2**53
 
@@ -145,4 +145,6 @@ def _shown(value: object) -> str:
 def _failure(error: Exception) -> str:
     if isinstance(error, json.JSONDecodeError):
         return f"{error.msg} at column {error.colno}"
+    if isinstance(error, RepeatedKeyError):
+        return str(error)
     return "nested too deeply" if isinstance(error, RecursionError) else "a number is too long"

@@ -5,9 +5,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from simcore.errors import ScenarioError
+from simcore.json_text import DECODER, RepeatedKeyError
 from simcore.workload.files.source import Source
-
-DECODER = json.JSONDecoder()  # reads the bare Infinity and NaN that benchmarks write
 
 
 def first_object(source: Source) -> tuple[dict[str, Any], str]:
@@ -31,7 +30,7 @@ def object_lines(source: Source) -> Iterator[tuple[int, dict[str, Any]]]:
             continue
         where = f"{source.name}, row {number}"
         try:
-            found = json.loads(line)
+            found = DECODER.decode(line.strip())
         except (ValueError, RecursionError) as error:
             raise ScenarioError(f"{where}: {_failure(error)}; expected a JSON object") from None
         if not isinstance(found, dict):
@@ -63,4 +62,6 @@ def _shown(value: object) -> str:
 def _failure(error: Exception) -> str:
     if isinstance(error, json.JSONDecodeError):
         return f"{error.msg.removesuffix(' at')} at column {error.colno}"
+    if isinstance(error, RepeatedKeyError):
+        return str(error)
     return "nested too deeply" if isinstance(error, RecursionError) else "a number is too long"
