@@ -114,12 +114,7 @@ def evidence_of(stored: StoredProfile, record: AcceptanceRecord, gamma: int) -> 
 def _walked(stored: StoredProfile, record: AcceptanceRecord, gamma: int) -> CycleSample:
     longest = record.max_num_speculative_tokens
     traces = trace_set_from_rows(stored.traces, {record.key: record.domain}, longest)
-    accepted = np.split(traces.accepted.astype(np.int64), traces.offset[1:])
-    proposed = np.split(traces.proposed.astype(np.int64), traces.offset[1:])
-    lists = AcceptanceLists(
-        tuple(accepted), "position", traces.output_tokens, proposed=tuple(proposed)
-    )
-    return lists.cycles(gamma, start=FIRST_START)
+    return AcceptanceLists.of_traces(traces).cycles(gamma, start=FIRST_START)
 
 
 def _requests(stored: StoredProfile, record: AcceptanceRecord, gamma: int) -> "pd.DataFrame":

@@ -49,12 +49,9 @@ def _positions(
 ) -> AcceptanceLists:
     longest = record.max_num_speculative_tokens
     rows = read_checked(profile, folder, "traces")
-    traces = trace_set_from_rows(rows, {record.key: record.domain}, longest)
-    accepted, proposed = (
-        tuple(np.split(values.astype(np.int64), traces.offset[1:]))
-        for values in (traces.accepted, traces.proposed)
+    return AcceptanceLists.of_traces(
+        trace_set_from_rows(rows, {record.key: record.domain}, longest)
     )
-    return AcceptanceLists(accepted, "position", traces.output_tokens, proposed=proposed)
 
 
 def _histogram(record: AcceptanceRecord, gamma: int) -> IntArray:

@@ -69,6 +69,15 @@ class AcceptanceLists:
     proposed: tuple[IntArray, ...] | None = None
     gamma: IntArray | None = None  # [num_requests] what each ran at; for per-cycle lists
 
+    @staticmethod
+    def of_traces(traces: TraceSet) -> "AcceptanceLists":
+        """Every output position of a profile's recorded requests."""
+        accepted, proposed = (
+            tuple(np.split(values.astype(np.int64), traces.offset[1:]))
+            for values in (traces.accepted, traces.proposed)
+        )
+        return AcceptanceLists(accepted, "position", traces.output_tokens, proposed=proposed)
+
     @property
     def num_requests(self) -> int:
         """Recorded requests."""

@@ -95,7 +95,7 @@ def trace_set_from_rows(
         prompt_tokens=np.asarray(table.column("prompt_tokens").to_numpy(), dtype=np.int64)[offset],
         domain=np.array([domain_of[int(key)] for key in record[offset]], dtype=np.int64),
         max_gamma=max_gamma,
-        rank=_dense(table, "rank", max_gamma, RANK_ABSENT).astype(np.int16),
+        rank=dense_column(table, "rank", max_gamma, RANK_ABSENT).astype(np.int16),
         confidence=_confidence(table, max_gamma),
     )
 
@@ -104,7 +104,7 @@ def _confidence(table: pa.Table, max_gamma: int) -> NDArray[np.float32] | None:
     """None where drafts were recorded without any: unknown is not the same as hopeless."""
     if len(table.column("confidence").combine_chunks().flatten()) == 0:
         return None
-    return _dense(table, "confidence", max_gamma, 0.0).astype(np.float32)
+    return dense_column(table, "confidence", max_gamma, 0.0).astype(np.float32)
 
 
 def _dense_ratio(table: pa.Table, max_gamma: int) -> NDArray[np.float64]:
@@ -116,14 +116,14 @@ def _dense_ratio(table: pa.Table, max_gamma: int) -> NDArray[np.float64]:
     column = table.column("ratio")
     if column.null_count == len(column):
         return np.zeros((len(column), 0), dtype=np.float64)
-    dense = _dense(table, "ratio", max_gamma, 0.0)
+    dense = dense_column(table, "ratio", max_gamma, 0.0)
     decided = np.asarray(column.is_null().to_numpy())
     accepted = np.asarray(table.column("accepted").to_numpy())
     dense[decided] = np.arange(max_gamma) < accepted[decided, None]
     return dense
 
 
-def _dense(table: pa.Table, name: str, max_gamma: int, missing: float) -> NDArray[np.float64]:
+def dense_column(table: pa.Table, name: str, max_gamma: int, missing: float) -> NDArray[np.float64]:
     """A list column as [num_rows, max_gamma], `missing` past the end of a list."""
     column = table.column(name).combine_chunks()
     lengths = np.asarray(column.value_lengths().fill_null(0).to_numpy(zero_copy_only=False))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from simcore.acceptance.topology.replay import RankArray
 from simcore.acceptance.topology.sibling_rules import SiblingRule
-from simcore.acceptance.trace import RANK_ABSENT, TraceSet
+from simcore.acceptance.trace import RANK_ABSENT, TraceSet, dense_column
 from simcore.errors import TreeError
 
 MAX_DRAWN_CHILDREN = 8  # tries that calibration draws
@@ -66,13 +66,7 @@ def dense_lists(
     """
     if name not in table.column_names or table.column(name).null_count == len(table):
         return None
-    column = table.column(name).combine_chunks()
-    lengths = np.asarray(column.value_lengths().fill_null(0).to_numpy(zero_copy_only=False))
-    values = np.asarray(column.flatten().to_numpy(zero_copy_only=False), dtype=np.float64)
-    depth = np.arange(len(values)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    dense = np.full((len(lengths), depths), missing)
-    dense[np.arange(depths) < lengths[:, None]] = values[depth < depths]
-    return dense
+    return dense_column(table, name, depths, missing)
 
 
 def _chain_children(traces: TraceSet, seed: int) -> RankArray:
