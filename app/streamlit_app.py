@@ -8,6 +8,7 @@ import streamlit as st
 
 from app.errors import shown_errors
 from app.inputs import scenario_sidebar
+from app.library_section import show_library
 from app.session import open_link, set_current
 from simcore.errors import ScenarioError
 
@@ -19,4 +20,5 @@ except ScenarioError as error:
     st.error(f"{error}. The page starts from its own workload instead.")
 with shown_errors():
     set_current(scenario_sidebar())
+    show_library()
 page.run()

@@ -9,11 +9,6 @@ from app import library
 from simcore.errors import SpecplanError
 
 
-@pytest.fixture(autouse=True)
-def own_folder(monkeypatch, tmp_path):
-    monkeypatch.setenv("SPECPLAN_DATA", str(tmp_path / "data"))
-
-
 def test_what_was_saved_comes_back_the_newest_name_kept_once():
     library.save("scenario", " night ", "seed: 1")
     library.save("scenario", "night", "seed: 2")
@@ -45,10 +40,10 @@ def test_a_hostile_name_is_only_a_name():
     assert [each.name for each in library.saved("scenario")] == [name]
 
 
-def test_a_damaged_file_is_one_clear_error(tmp_path):
+def test_a_damaged_file_is_one_clear_error(own_data):
     library.save("scenario", "a", "b")
-    (tmp_path / "data" / library.FILE).write_bytes(b"no database" * 1000)
+    (own_data / library.FILE).write_bytes(b"no database" * 1000)
     with pytest.raises(SpecplanError, match="cannot use"):
         library.saved("scenario")
     with pytest.raises(sqlite3.DatabaseError):
-        sqlite3.connect(tmp_path / "data" / library.FILE).execute("select * from saved")
+        sqlite3.connect(own_data / library.FILE).execute("select * from saved")
