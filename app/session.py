@@ -8,7 +8,8 @@ from app import link
 from simcore.profile.store import StoredProfile
 from simcore.scenario import Scenario
 
-SCENARIO, OPENED, PROFILES, SEEN_LINK = "scenario", "opened", "profiles", "seen_link"
+SCENARIO, OPENED, PENDING = "scenario", "opened", "pending"
+PROFILES, SEEN_LINK = "profiles", "seen_link"
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,18 @@ def open_in_sidebar(scenario: Scenario, title: str) -> None:
     st.session_state[f"sidebar.{scenario.profile}.workload"] = made.label
 
 
+def open_next(scenario: Scenario, title: str) -> None:
+    """The same from a page: the sidebar stands already, so the page is drawn again."""
+    st.session_state[PENDING] = (scenario, title)
+    st.rerun()
+
+
+def open_pending() -> None:
+    """Open what a page asked for; call it before the sidebar is drawn."""
+    if (found := st.session_state.pop(PENDING, None)) is not None:
+        open_in_sidebar(*found)
+
+
 def open_link() -> None:
     """Open the address's scenario, once: later the address follows the page.
 
@@ -72,3 +85,10 @@ def own_profiles() -> dict[str, StoredProfile]:
     """Profiles that this visitor brought, by name; nobody else sees them."""
     found: dict[str, StoredProfile] = st.session_state.setdefault(PROFILES, {})
     return found
+
+
+def use_profile(stored: StoredProfile) -> None:
+    """Give this visitor a profile of their own, and go on with their scenario on it."""
+    name = stored.profile.name
+    own_profiles()[name] = stored
+    open_next(current_scenario().with_(profile=name), name)
