@@ -185,7 +185,7 @@ def common_notes(choice: Choice) -> list[str]:
         )
     if plan.scenario.speculation.plain_fraction > 0.0 and choice.gamma > 0:
         notes.append("Requests whose adapter or grammar rules drafts out run plain by themselves.")
-    notes += _way_notes(plan)
+    notes += _way_notes(choice)
     if choice.gamma > 0:
         notes.append(_edge_note(plan))
     return notes
@@ -202,10 +202,10 @@ def kv_note(choice: Choice) -> list[str]:
     ]
 
 
-def _way_notes(plan: Plan) -> list[str]:
-    if not has_own_way(plan):
+def _way_notes(choice: Choice) -> list[str]:
+    if choice.policy.kind == "fixed" and not choice.is_tree:
         return []
-    decided = plan.decision.num_speculative_tokens
+    decided = choice.plan.decision.num_speculative_tokens
     return [
         "The policy or tree is the scenario's own. The plan compared fixed draft lengths, of "
         f"which γ = {decided} was the best; simulate the scenario before you serve it so."
