@@ -233,7 +233,8 @@ def _load_rules(plan: Plan, metrics: EngineMetrics, selector: Selector) -> list[
             *_compared_rate(metrics, selector, ">", saturation),
             "warning",
             f"{{{{ $value }}}} requests/s, more than the {saturation:.3g} that the service "
-            "sustains without speculation: it can no longer be switched off; add replicas.",
+            f"sustains without speculation: {'it must not be switched off; ' if speculates else ''}"
+            "add replicas.",
             "the plan's saturation rate of the whole service",
         )
     )

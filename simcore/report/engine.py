@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple
 import yaml
 
 from simcore.engines import RULES, Preset
+from simcore.errors import SpecplanError
 from simcore.planner.document import Plan
 from simcore.profile.schema import Contract, ModelIdentity, Proposer
 from simcore.speculation import BatchSizeTable, DynamicTree, FixedPolicy, Policy
@@ -92,13 +93,21 @@ class Choice:
 
 
 def choice_of(plan: Plan) -> Choice:
-    """The decision, or the scenario's own policy or tree where it states one and drafts pay."""
+    """The decision, or the scenario's own policy or tree where it states one and drafts pay.
+
+    Raises SpecplanError where the plan decides for a proposer that its profile lacks.
+    """
     by_priority = plan.scenario.deployment.scheduling == "priority"
     device = plan.profile.identity.hardware.device
     name = plan.decision.proposer
     if plan.decision.choice == "off" or name is None:
         return Choice(plan, None, 0, by_priority=by_priority, device=device)
-    proposer, asked = plan.profile.proposers[name], plan.scenario.speculation
+    proposer, asked = plan.profile.proposers.get(name), plan.scenario.speculation
+    if proposer is None:
+        raise SpecplanError(
+            f"the plan decides for proposer {name!r}, its profile names "
+            f"{sorted(plan.profile.proposers)}; expected it there: write the plan again"
+        )
     gamma, policy = plan.decision.num_speculative_tokens, asked.policy
     tree, dynamic = None, None
     if has_own_way(plan):
@@ -125,7 +134,7 @@ def choice_of(plan: Plan) -> Choice:
 def has_own_way(plan: Plan) -> bool:
     """Whether the scenario states a policy or tree, which a plan leaves out of its comparison."""
     asked = plan.scenario.speculation
-    if plan.decision.choice == "off" or plan.decision.proposer not in asked.proposers():
+    if asked.num_speculative_tokens == 0 or plan.decision.proposer != asked.proposer:
         return False
     return asked.policy.kind != "fixed" or asked.schemes()[0].is_tree
 

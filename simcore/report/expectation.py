@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from simcore.errors import SpecplanError
 from simcore.planner.document import Candidate, Plan
 from simcore.report.engine import has_own_way
 
@@ -46,10 +47,22 @@ class Acceptance:
 
 
 def chosen_candidate(plan: Plan) -> Candidate:
-    """The candidate that the decision ships; off where it ships none."""
+    """The candidate that the decision ships; off where it ships none. Raises SpecplanError."""
     decision = plan.decision
-    key = (decision.proposer, decision.num_speculative_tokens)
-    return next(c for c in plan.candidates if (c.proposer, c.num_speculative_tokens) == key)
+    found = _candidate(plan, decision.proposer, decision.num_speculative_tokens)
+    if found is None:
+        raise SpecplanError(
+            f"the plan decides for {decision.proposer!r} with γ = "
+            f"{decision.num_speculative_tokens} and holds no such candidate; write it again with "
+            "specplan plan"
+        )
+    return found
+
+
+def _candidate(plan: Plan, proposer: str | None, gamma: int) -> Candidate | None:
+    key = (proposer, gamma)
+    found = (c for c in plan.candidates if (c.proposer, c.num_speculative_tokens) == key)
+    return next(found, None)
 
 
 def monitored_candidate(plan: Plan) -> Candidate | None:
@@ -66,9 +79,7 @@ def monitored_candidate(plan: Plan) -> Candidate | None:
     lengths = {length for length in asked.draft_lengths() if length > 0}
     if asked.schemes()[0].is_tree or len(lengths) != 1 or asked.policy.kind not in ON_OR_OFF:
         return None
-    key = (asked.proposer, lengths.pop())
-    found = (c for c in plan.candidates if (c.proposer, c.num_speculative_tokens) == key)
-    return next(found, None)
+    return _candidate(plan, asked.proposer, lengths.pop())
 
 
 def expected_acceptance(plan: Plan) -> Acceptance | None:

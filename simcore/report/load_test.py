@@ -225,7 +225,13 @@ def _loads(plan: Plan) -> list[tuple[str, float, str]]:
         ]
     else:
         sustained = [each.rate_per_s for each in curve if not each.is_beyond_saturation]
-        found.append(("heavy", max(sustained), "the heaviest load that off sustains"))
+        found.append(
+            (
+                "heavy",
+                max(sustained, default=curve[0].rate_per_s),
+                "the heaviest load that off sustains",
+            )
+        )
     return sorted(found, key=lambda each: each[1])
 
 

@@ -112,7 +112,7 @@ def test_a_table_becomes_vllms_rows_without_gaps_up_to_max_num_seqs(plan):
     assert '{"max_cudagraph_capture_size":48}' in found.argv
 
 
-def test_vllm_before_its_table_is_refused_and_gets_the_plans_length(plan):
+def test_vllm_before_its_table_is_refused_and_gets_the_plans_length(plan, tmp_path):
     found = engine_settings(asked(plan, policy=TABLE), {"vllm": "0.23"})["vllm"]
     assert "from 0.24 on" in found.refusal
     assert vllm_config(found) == {
@@ -120,17 +120,9 @@ def test_vllm_before_its_table_is_refused_and_gets_the_plans_length(plan):
         "model": "org/D",
         "num_speculative_tokens": 3,
     }
-    code, stderr, argv = run_script_of(found)
+    code, stderr, argv = run_script(shell_script(found), tmp_path)
     assert (code, argv) == (1, None)
     assert "refused: vLLM takes" in stderr
-
-
-def run_script_of(settings, folder=None):
-    import tempfile
-    from pathlib import Path
-
-    with tempfile.TemporaryDirectory() as made:
-        return run_script(shell_script(settings), Path(folder or made))
 
 
 def test_tiers_become_the_longest_candidate_of_each_in_vllm(plan):

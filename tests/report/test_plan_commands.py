@@ -76,12 +76,21 @@ def test_load_test_prints_the_folders_script(specplan, plan_file, plan):
         (("alerts", "{folder}/nowhere"), "cannot read"),
         (("load-test", "{folder}/damaged.json"), "no plan of this version"),
         (("load-test", "{folder}/other.json"), "no plan of this version"),
+        (("settings", "{folder}/stranger.json"), "its profile names"),
+        (("alerts", "{folder}/unheard.json"), "holds no such candidate"),
     ],
 )
 def test_bad_input_is_one_sentence_and_exit_code_2(specplan, plan_file, arguments, message):
     folder = plan_file.parent
     (folder / "damaged.json").write_text('{"origin":')
     (folder / "other.json").write_text("{}")
+    for name, change in (
+        ("stranger", {"proposer": "nobody"}),
+        ("unheard", {"num_speculative_tokens": 60}),
+    ):
+        raw = json.loads(plan_file.read_text())
+        raw["decision"] |= change
+        (folder / f"{name}.json").write_text(json.dumps(raw))
     given = (str(each).format(plan=plan_file, folder=folder) for each in arguments)
     code, out, err = specplan(*given)
     assert (code, out) == (2, "")
