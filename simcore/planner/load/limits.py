@@ -1,0 +1,126 @@
+"""How many requests one replica runs at once: seats, KV memory, tokens of a step."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simcore.engines import RULES, sglang_step_slots
+from simcore.planner.load.cycles import CycleLaw
+from simcore.scenario import Scenario
+from simcore.serving.memory import KVBudget
+from simcore.speculation import DraftMode
+from simcore.workload.sampling import RequestBatch
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class BatchLimits:
+    """Most running requests by what limits them; inf: it does not."""
+
+    seats: float
+    kv: float
+    step_tokens: float
+
+    @property
+    def running(self) -> float:
+        """The least of them, at least 1."""
+        return max(min(self.seats, self.kv, self.step_tokens), 1.0)
+
+    @property
+    def binding(self) -> str:
+        """Which one that is."""
+        found = {"seats": self.seats, "kv": self.kv, "step_tokens": self.step_tokens}
+        return min(found, key=lambda name: found[name])
+
+
+def batch_limits(
+    scenario: Scenario,
+    budget: KVBudget,
+    requests: RequestBatch,
+    law: CycleLaw,
+    mode: DraftMode,
+    *,
+    max_output_tokens: int,
+    has_draft: bool,
+) -> BatchLimits:
+    """The limits of one replica under full load."""
+    deployment = scenario.deployment
+    verified = mode.verified_tokens
+    cycles = law.mean_cycles
+    prefill = float(requests.prompt_tokens.mean())
+    # Every decoding request takes its tokens, and lets in the prefill of its successor.
+    a_step = (1.0 + verified) + prefill / max(cycles, 1e-9)
+    step_tokens = deployment.max_num_batched_tokens / a_step * (1.0 + 1.0 / max(cycles, 1e-9))
+    if RULES[deployment.preset].prefills_apart:
+        step_tokens = np.inf
+    return BatchLimits(
+        seats=float(deployment.max_num_seqs),
+        kv=kv_limit(
+            scenario,
+            budget,
+            requests,
+            law,
+            mode,
+            max_output_tokens=max_output_tokens,
+            has_draft=has_draft,
+        ),
+        step_tokens=float(step_tokens),
+    )
+
+
+def kv_limit(
+    scenario: Scenario,
+    budget: KVBudget,
+    requests: RequestBatch,
+    law: CycleLaw,
+    mode: DraftMode,
+    *,
+    max_output_tokens: int,
+    has_draft: bool,
+) -> float:
+    """Requests whose KV fits, on average over their lives; Little's law on tokens in memory."""
+    deployment = scenario.deployment
+    if RULES[deployment.preset].has_fixed_slots:
+        return np.inf
+    reserved = _reserved_tokens(scenario, mode, has_draft)
+    held = _held_tokens(scenario, requests, max_output_tokens, reserved)
+    weights = law.cycles + 1.0  # a long life is met more often
+    mean_held = float(weights @ held / weights.sum())
+    entering = float(held.mean())
+    room = budget.total_tokens * (1.0 - deployment.watermark)
+    limit = (room - entering / 2.0) / mean_held
+    if budget.draft_blocks > 0:
+        lower = held - reserved + mode.proposed_tokens
+        draft_room = budget.draft_blocks * budget.draft_block_size
+        draft_held = float(weights @ lower / weights.sum())
+        limit = min(limit, (draft_room - float(lower.mean()) / 2.0) / draft_held)
+    return max(float(limit), 1.0)
+
+
+def _held_tokens(
+    scenario: Scenario, requests: RequestBatch, max_output_tokens: int, reserved_tokens: float
+) -> FloatArray:
+    """[num_requests] KV tokens that each holds on average while it runs, whole blocks."""
+    deployment = scenario.deployment
+    size = deployment.block_size
+    prompt = requests.prompt_tokens.astype(np.float64)
+    if RULES[deployment.preset].admits_whole_life:
+        tokens = prompt + max_output_tokens + scenario.speculation.num_draft_tokens
+        return np.asarray(np.ceil(tokens / size) * size)
+    grown = np.maximum(requests.output_tokens - 1, 0) / 2.0
+    return np.asarray(prompt + grown + reserved_tokens + (size - 1) / 2.0, dtype=np.float64)
+
+
+def _reserved_tokens(scenario: Scenario, mode: DraftMode, has_draft: bool) -> float:
+    """Tokens that a request reserves for its next cycle, by the preset's rule."""
+    deployment, speculation = scenario.deployment, scenario.speculation
+    rules, gamma = RULES[deployment.preset], speculation.num_speculative_tokens
+    if rules.holds_double_buffer and gamma > 0:
+        slots = sglang_step_slots(
+            gamma, speculation.topk, 1 + speculation.num_draft_tokens, deployment.block_size
+        )
+        return 2.0 * slots
+    lookahead = gamma if rules.reserves_lookahead and has_draft else 0
+    return 1.0 + mode.verified_tokens + lookahead

@@ -1,0 +1,126 @@
+"""The number of running requests: a queue that shares its speed, in product form.
+
+An engine with n running requests serves n / w(n) a second, however far each has come: a
+processor-sharing queue whose speed depends on the load. Under Poisson arrivals its stationary law
+
+    p(n) ∝ Π_{i ≤ n} λ · w(i) / i
+
+holds for every law of lengths (Cohen 1979; Kelly 1979), and so do the means. With all seats taken
+the speed stays and requests wait in order: the tail is geometric, the wait of exponential lives,
+times (c_a² + c_s²) / 2 (Allen and Cunneen). Burstier or smoother arrivals: Hayward's scaling by
+their peakedness z, levels n = z, 2z, … (Fredericks 1980). N clients that think for Z seconds:
+arrivals (N − n) / Z, the machine-repairman queue.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Occupancy:
+    """Stationary law of one replica; `levels` of running requests with their shares of time."""
+
+    levels: FloatArray  # [num_levels] ascending from 0
+    shares: FloatArray  # [num_levels] sum 1; the last holds every state with all seats taken
+    mean_running: float
+    mean_waiting: float
+
+    @property
+    def idle_share(self) -> float:
+        """Share of time that nothing runs."""
+        return float(self.shares[0])
+
+
+@dataclass(frozen=True)
+class Service:
+    """Seconds of a life by level: w at n = 1 .. and a real number of seats."""
+
+    nodes: FloatArray  # levels at which `life_s` is known, ascending
+    life_s: FloatArray
+    seats: float
+
+    def per_request_s(self, levels: FloatArray) -> FloatArray:
+        """w(n) / n: seconds between two completions; constant once all seats are taken."""
+        running = np.minimum(levels, self.seats)
+        life_s = np.interp(running, self.nodes, self.life_s)
+        return np.asarray(life_s / np.maximum(running, 1e-12))
+
+    @property
+    def max_rate_per_s(self) -> float:
+        """Completions a second with all seats taken."""
+        return float(1.0 / self.per_request_s(np.array([self.seats]))[0])
+
+
+def open_queue(
+    service: Service, rate_per_s: float, peakedness: float, arrival_scv: float, life_scv: float
+) -> Occupancy:
+    """Arrivals at a rate below `service.max_rate_per_s`.
+
+    `arrival_scv` of the gaps, `life_scv` of the cycles of a request: squared coefficients of
+    variation.
+    """
+    count = max(int(service.seats / peakedness), 0)
+    levels: FloatArray = peakedness * np.arange(count + 1, dtype=np.float64)
+    logs = np.zeros(count + 1)
+    logs[1:] = np.cumsum(np.log(rate_per_s * service.per_request_s(levels[1:])))
+    weights = np.exp(logs - logs.max())
+    load = rate_per_s / service.max_rate_per_s
+    full = weights[-1] * load / (1.0 - load)  # every level beyond
+    total = weights.sum() + full
+    waiting = (
+        weights[-1]
+        * (
+            peakedness * load / (1.0 - load) ** 2
+            - (service.seats - levels[-1]) * load / (1.0 - load)
+        )
+        / total
+    )
+    shares = np.append(weights, full) / total
+    levels = np.append(levels, service.seats)
+    correction = (arrival_scv + life_scv) / (2.0 * peakedness)
+    return Occupancy(levels, shares, float(shares @ levels), float(max(waiting, 0.0) * correction))
+
+
+def closed_queue(service: Service, clients: float, think_s: float) -> tuple[Occupancy, float]:
+    """(occupancy, requests a second) of one replica's share of the clients."""
+    if think_s <= 0.0:
+        running = min(clients, service.seats)
+        rate = float(1.0 / service.per_request_s(np.array([clients]))[0])
+        always = Occupancy(
+            np.array([0.0, running]), np.array([0.0, 1.0]), running, clients - running
+        )
+        return always, rate
+    count = max(int(np.ceil(clients)), 1)
+    present = np.arange(1, count + 1, dtype=np.float64)
+    thinking = np.maximum(clients - present + 1.0, 0.0)
+    per_request_s = service.per_request_s(present)
+    with np.errstate(divide="ignore"):
+        steps = np.log(thinking / think_s * per_request_s)
+    logs = np.concatenate([[0.0], np.cumsum(steps)])
+    weights = np.exp(logs - logs.max())
+    shares = weights / weights.sum()
+    rate = float((shares[1:] / per_request_s).sum())
+    present = np.arange(count + 1, dtype=np.float64)
+    levels = np.minimum(present, service.seats)
+    waiting = float(shares @ (present - levels))
+    return Occupancy(levels, shares, float(shares @ levels), waiting), rate
+
+
+def peakedness(arrival_scv: float, load_requests: float, same_life: float) -> float:
+    """Variance over mean of the number present if nobody ever waited.
+
+    Of renewal arrivals with gamma gaps and exponential lives, z = 1 / (1 − A*(μ)) − λ / μ
+    (Eckberg 1983), A* the transform of the gaps; other lives change its excess over 1 by
+    2 · E[min(S, S')] / E[S] (`same_life`: that ratio; 1 where all lives are alike).
+    `load_requests` = λ / μ.
+    """
+    if arrival_scv <= 0.0:
+        transform = np.exp(-1.0 / load_requests)
+    else:
+        transform = (1.0 + arrival_scv / load_requests) ** (-1.0 / arrival_scv)
+    excess = 1.0 / (1.0 - transform) - load_requests - 1.0
+    return float(max(1.0 + 2.0 * same_life * excess, 0.05))
