@@ -17,6 +17,7 @@ from simcore.planner.load.arrivals import unevenness
 from simcore.planner.load.basis import LoadBasis, load_basis
 from simcore.planner.load.batch import drained_batch
 from simcore.planner.load.engine import Engine, engine_of
+from simcore.planner.load.first_token import first_token
 from simcore.planner.load.queue import Occupancy, closed_queue, open_queue
 from simcore.profile.schema import Frozen
 from simcore.profile.store import StoredProfile
@@ -123,7 +124,7 @@ def _open(scenario: Scenario, basis: LoadBasis, engine: Engine) -> LoadEstimate:
         uneven.gap_scv,
         float(cycles.var() / cycles.mean() ** 2),
     )
-    return _steady(scenario, basis, engine, occupancy, a_replica)
+    return _steady(scenario, basis, engine, occupancy, a_replica, uneven.gap_scv)
 
 
 def _closed(
@@ -131,7 +132,7 @@ def _closed(
 ) -> LoadEstimate:
     clients = arrivals.num_clients / scenario.deployment.replicas
     occupancy, a_replica = closed_queue(engine.service, clients, arrivals.think.mean_s)
-    return _steady(scenario, basis, engine, occupancy, a_replica)
+    return _steady(scenario, basis, engine, occupancy, a_replica, 1.0)
 
 
 def _steady(
@@ -140,15 +141,14 @@ def _steady(
     engine: Engine,
     occupancy: Occupancy,
     a_replica: float,
+    gap_scv: float,
 ) -> LoadEstimate:
     """Times from the number of running requests: Little's law on one replica."""
     life_s = occupancy.mean_running / a_replica
-    prefill_s = min(engine.seen(occupancy, engine.times.prefill_s), life_s)
+    left_s, prefill_s = first_token(engine, occupancy, basis, a_replica, gap_scv)
+    prefill_s = min(prefill_s, life_s)
     decode_s = life_s - prefill_s
-    started = (occupancy.levels > 0.0) & (occupancy.levels < engine.service.seats)
-    left_s = np.interp(occupancy.levels, engine.levels, engine.times.residual_s)
-    queue_s = float(occupancy.shares @ np.where(started, left_s, 0.0))
-    queue_s += occupancy.mean_waiting / a_replica
+    queue_s = left_s + occupancy.mean_waiting / a_replica
     cycles = engine.while_running(occupancy, engine.cycles)
     gap_s = decode_s / cycles if cycles > 0.0 else 0.0
     rate = a_replica * scenario.deployment.replicas

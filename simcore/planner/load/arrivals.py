@@ -21,12 +21,10 @@ class Unevenness:
 
     gap_scv: float  # squared coefficient of variation of the gaps
     excess: float = 0.0  # of the peakedness over that of renewal arrivals: slow changes of rate
-    is_spread: bool = False  # the load is spread over replicas by what they have in hand
 
     def peakedness(self, load_requests: float, same_life: float) -> float:
         """Variance over mean of the number present if nobody ever waited."""
-        found = peakedness(self.gap_scv, load_requests, 1.0 if self.is_spread else same_life)
-        return found + self.excess
+        return peakedness(self.gap_scv, load_requests, same_life) + self.excess
 
 
 def unevenness(scenario: Scenario, rate_per_s: float, life_s: float) -> Unevenness:
@@ -40,7 +38,7 @@ def unevenness(scenario: Scenario, rate_per_s: float, life_s: float) -> Unevenne
     excess = 0.0
     if isinstance(arrivals, MarkovModulatedArrivals):
         excess = _modulated_excess(arrivals, rate_per_s, life_s)
-    return Unevenness(scv, excess, routing == "least_outstanding" and replicas > 1)
+    return Unevenness(scv, excess)
 
 
 def _gap_scv(arrivals: Arrivals, scenario: Scenario) -> float:

@@ -48,6 +48,7 @@ class LoadBasis:
     mismatches: tuple[str, ...]
     max_output_tokens: int  # that a request declares
     prompt_tokens: FloatArray  # [NUM_PROMPTS] equally likely lengths of prompts
+    prompt_scv: float  # squared coefficient of variation of their lengths
     same_life: float  # E[min(S, S')] / E[S] of two outputs; 1: all alike
     _laws: dict[object, CycleLaw] = field(default_factory=dict, repr=False)
     _tables: dict[object, LawTables] = field(default_factory=dict, repr=False)
@@ -129,6 +130,7 @@ def load_basis(stored: StoredProfile, scenario: Scenario) -> LoadBasis:
         mismatches=found,
         max_output_tokens=declared_max_tokens(scenario.workload, requests.output_tokens),
         prompt_tokens=_equal_parts(requests.prompt_tokens.astype(np.float64)),
+        prompt_scv=float(requests.prompt_tokens.var() / requests.prompt_tokens.mean() ** 2),
         same_life=_same_life(requests.output_tokens.astype(np.float64)),
     )
 

@@ -9,7 +9,7 @@ from simcore.engines import RULES
 from simcore.errors import ScenarioError
 from simcore.planner.load.basis import LoadBasis
 from simcore.planner.load.cycles import CycleLaw
-from simcore.planner.load.limits import BatchLimits, batch_limits
+from simcore.planner.load.limits import BatchLimits, batch_limits, preemptions
 from simcore.planner.load.queue import Occupancy, Service
 from simcore.planner.load.steps import LifeTimes, Lives, life_times
 from simcore.scenario import Scenario
@@ -62,8 +62,14 @@ def engine_of(scenario: Scenario, basis: LoadBasis) -> Engine:
     laws = [basis.cycle_law(scenario, mode) for mode in modes]
     paces = np.array([_paces(law, basis.requests.output_tokens) for law in laws])
     merged = _merged(times, chosen)
+    seats = limits[top].running
+    extra_s = 0.0
+    if limits[top].binding == "kv":
+        again, tokens = preemptions(scenario, basis.requests, laws[top], seats)
+        work_s = float(np.interp(seats, levels, merged.added_s))
+        extra_s = seats * again * work_s * tokens / float(basis.requests.prompt_tokens.mean())
     return Engine(
-        service=Service(levels, merged.life_s, limits[top].running),
+        service=Service(levels, merged.life_s, seats, extra_s),
         limits=limits[top],
         levels=levels,
         times=merged,

@@ -14,6 +14,8 @@ from simcore.workload.sampling import RequestBatch
 
 FloatArray = NDArray[np.float64]
 
+MOST_ENDED = 64  # requests that end in one step
+
 
 @dataclass(frozen=True)
 class BatchLimits:
@@ -124,3 +126,25 @@ def _reserved_tokens(scenario: Scenario, mode: DraftMode, has_draft: bool) -> fl
         return 2.0 * slots
     lookahead = gamma if rules.reserves_lookahead and has_draft else 0
     return 1.0 + mode.verified_tokens + lookahead
+
+
+def preemptions(
+    scenario: Scenario, requests: RequestBatch, law: CycleLaw, running: float
+) -> tuple[float, float]:
+    """(preemptions a request, tokens that each computes again) while memory is full.
+
+    A step frees K finished requests of P + L tokens, K Poisson with mean n / E[C], and the others
+    grow by n / E[C] · L. What growth lacks is taken from the youngest, which gives P and what it
+    has emitted, about L / 4: E[(grown - freed)⁺] / (P + L / 4) preemptions a step.
+    """
+    rules = RULES[scenario.deployment.preset]
+    if rules.has_fixed_slots or rules.admits_whole_life:
+        return 0.0, 0.0
+    prompt, output = float(requests.prompt_tokens.mean()), float(requests.output_tokens.mean())
+    ended = running / max(law.mean_cycles, 1.0)
+    counts = np.arange(MOST_ENDED)
+    logs = counts * np.log(ended) - np.cumsum(np.log(np.maximum(counts, 1)))
+    chances = np.exp(logs - ended)
+    lacking = float(chances @ np.maximum(ended * output - counts * (prompt + output), 0.0))
+    again = prompt + output / 4.0
+    return lacking / again / ended, again

@@ -88,13 +88,13 @@ def step_seconds(law: LawTables, shapes: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True)
 class LifeTimes:
-    """By running requests n = 1 .. seats: arrays of [seats]."""
+    """By running requests n: arrays of [num_levels]."""
 
     life_s: FloatArray  # w(n), prefill included
-    prefill_s: FloatArray  # steps that prefill a request while n − 1 others run
     step_s: FloatArray  # mean step
-    residual_s: FloatArray  # what is left of a step when something happens in it
-    prefill_steps: FloatArray  # k
+    decode_s: FloatArray  # step without prefill
+    prefill_s: FloatArray  # steps that prefill one request while n - 1 others run
+    added_s: FloatArray  # what another prefill adds to such steps
 
 
 def life_times(
@@ -116,26 +116,25 @@ def life_times(
     room = np.maximum(np.broadcast_to(room, levels.shape), 1.0)
     chunks = np.ceil(prompts[None, :] / room[:, None])  # [num_levels, num_quantiles]
     steps = chunks.mean(axis=1)  # k
-    lasting = cycles + (0.0 if prefills_apart else steps)
-    together = levels * steps / np.maximum(cycles + steps, 1e-9)  # prefilling in a step
-    packed = np.maximum(together, 1.0)
+    prefilling = steps / (cycles + steps)  # chance that a request does, in a step
+    any_prefills = 1.0 - (1.0 - prefilling) ** levels
+    together = levels * prefilling
+    packed = together / any_prefills  # in a step that prefills
     packed = np.minimum(packed, np.maximum(room * steps / prompts.mean(), 1.0))
     others = np.zeros_like(levels) if prefills_apart else np.maximum(levels - packed, 0.0)
     mixed_s = _prefill_seconds(law, lives, others, packed, chunks)
     share = np.minimum(together / packed, 1.0)  # of steps that prefill
+    step_s = (1.0 - share) * decode_s + share * mixed_s
+    life_s = (cycles + steps) * step_s
+    another_s = _prefill_seconds(law, lives, others, packed + 1.0, chunks)
     if prefills_apart:
         life_s = cycles * decode_s + levels * steps * mixed_s / packed
-        mean_s = (1.0 - share) * decode_s + share * mixed_s
-    else:
-        mean_s = (1.0 - share) * decode_s + share * mixed_s
-        life_s = lasting * mean_s
-    square = (1.0 - share) * decode_s**2 + share * mixed_s**2
     return LifeTimes(
         life_s=life_s,
+        step_s=step_s,
+        decode_s=decode_s,
         prefill_s=steps * mixed_s,
-        step_s=mean_s,
-        residual_s=square / (2.0 * mean_s),
-        prefill_steps=steps,
+        added_s=steps * np.maximum(another_s - mixed_s, 0.0),
     )
 
 
