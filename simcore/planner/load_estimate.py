@@ -249,7 +249,8 @@ def _common(scenario: Scenario, basis: LoadBasis, engine: Engine, rate: float) -
     """What does not depend on how requests arrive."""
     most = engine.service.max_rate_per_s * scenario.deployment.replicas
     limits = {
-        name: None if np.isinf(value) else value for name, value in vars(engine.limits).items()
+        name: None if np.isinf(getattr(engine.limits, name)) else getattr(engine.limits, name)
+        for name in ("seats", "kv", "step_tokens")
     }
     gamma = scenario.speculation.num_speculative_tokens
     return {

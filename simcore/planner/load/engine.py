@@ -63,13 +63,14 @@ def engine_of(scenario: Scenario, basis: LoadBasis) -> Engine:
     paces = np.array([_paces(law, basis.requests.output_tokens) for law in laws])
     merged = _merged(times, chosen)
     seats = limits[top].running
-    extra_s = 0.0
+    spread = extra_s = 0.0
     if limits[top].binding == "kv":
+        spread = limits[top].kv_deviation
         again, tokens = preemptions(scenario, basis.requests, laws[top], seats)
         work_s = float(np.interp(seats, levels, merged.added_s))
         extra_s = seats * again * work_s * tokens / float(basis.requests.prompt_tokens.mean())
     return Engine(
-        service=Service(levels, merged.life_s, seats, extra_s),
+        service=Service(levels, merged.life_s, seats, spread, extra_s),
         limits=limits[top],
         levels=levels,
         times=merged,

@@ -39,7 +39,7 @@ def first_token(
     others = _others(met_s, rate_per_s, gap_scv)
     is_busy = levels > 0.0
     own_s = own_s + np.where(is_busy, others * added_s, 0.0)
-    left_s = np.where(is_busy & (levels < seats), met_s / 2.0, 0.0)
+    left_s = np.where(is_busy, (1.0 - occupancy.full_shares) * met_s / 2.0, 0.0)
     return float(occupancy.shares @ left_s), float(occupancy.shares @ own_s)
 
 

@@ -24,6 +24,7 @@ class BatchLimits:
     seats: float
     kv: float
     step_tokens: float
+    kv_deviation: float = 0.0  # standard deviation of `kv`: it depends on who is running
 
     @property
     def running(self) -> float:
@@ -57,22 +58,19 @@ def batch_limits(
     step_tokens = deployment.max_num_batched_tokens / a_step * (1.0 + 1.0 / max(cycles, 1e-9))
     if RULES[deployment.preset].prefills_apart:
         step_tokens = np.inf
-    return BatchLimits(
-        seats=float(deployment.max_num_seqs),
-        kv=kv_limit(
-            scenario,
-            budget,
-            requests,
-            law,
-            mode,
-            max_output_tokens=max_output_tokens,
-            has_draft=has_draft,
-        ),
-        step_tokens=float(step_tokens),
+    kv, deviation = _kv_limit(
+        scenario,
+        budget,
+        requests,
+        law,
+        mode,
+        max_output_tokens=max_output_tokens,
+        has_draft=has_draft,
     )
+    return BatchLimits(float(deployment.max_num_seqs), kv, float(step_tokens), deviation)
 
 
-def kv_limit(
+def _kv_limit(
     scenario: Scenario,
     budget: KVBudget,
     requests: RequestBatch,
@@ -81,11 +79,14 @@ def kv_limit(
     *,
     max_output_tokens: int,
     has_draft: bool,
-) -> float:
-    """Requests whose KV fits, on average over their lives; Little's law on tokens in memory."""
+) -> tuple[float, float]:
+    """Requests whose KV fits, on average over their lives, and its standard deviation.
+
+    Little's law on tokens in memory.
+    """
     deployment = scenario.deployment
     if RULES[deployment.preset].has_fixed_slots:
-        return np.inf
+        return np.inf, 0.0
     reserved = _reserved_tokens(scenario, mode, has_draft)
     held = _held_tokens(scenario, requests, max_output_tokens, reserved)
     weights = law.cycles + 1.0  # a long life is met more often
@@ -98,7 +99,11 @@ def kv_limit(
         draft_room = budget.draft_blocks * budget.draft_block_size
         draft_held = float(weights @ lower / weights.sum())
         limit = min(limit, (draft_room - float(lower.mean()) / 2.0) / draft_held)
-    return max(float(limit), 1.0)
+    square = float(weights @ (held - mean_held) ** 2 / weights.sum())
+    if not RULES[deployment.preset].admits_whole_life:  # met at any age
+        square += float(weights @ (requests.output_tokens**2 / 12.0) / weights.sum())
+    limit = max(float(limit), 1.0)
+    return limit, float(np.sqrt(square * limit) / mean_held)
 
 
 def _held_tokens(

@@ -19,13 +19,59 @@ from numpy.typing import NDArray
 
 FloatArray = NDArray[np.float64]
 
+SPREADS = 4.0  # beyond the mean room, where it is as good as full
+
+
+@dataclass(frozen=True)
+class Service:
+    """One replica: seconds of a life by running requests, and how many can run.
+
+    Where memory limits them their number differs with who they are: normal, mean `seats`,
+    standard deviation `spread` (0 where seats are counted).
+    """
+
+    nodes: FloatArray  # levels at which `life_s` is known, ascending
+    life_s: FloatArray
+    seats: float
+    spread: float = 0.0
+    extra_s: float = 0.0  # of a life while there is no room for another
+
+    def full_share(self, present: FloatArray) -> FloatArray:
+        """Chance that nobody more can run while so many are present."""
+        if self.spread == 0.0:
+            return np.asarray(present >= self.seats, dtype=np.float64)
+        return _below((present - self.seats) / self.spread)
+
+    def running(self, present: FloatArray) -> FloatArray:
+        """Mean running requests while so many are present: E[min(present, room)]."""
+        if self.spread == 0.0:
+            return np.minimum(present, self.seats)
+        score = (present - self.seats) / self.spread
+        density = np.exp(-(score**2) / 2.0) / np.sqrt(2.0 * np.pi)
+        waiting = self.spread * (density + score * _below(score))
+        return np.asarray(np.maximum(present - waiting, np.minimum(present, 1.0)))
+
+    def per_request_s(self, present: FloatArray) -> FloatArray:
+        """w(n) / n: seconds between two completions."""
+        running = self.running(present)
+        life_s = np.interp(running, self.nodes, self.life_s)
+        life_s = life_s + self.full_share(present) * self.extra_s
+        return np.asarray(life_s / np.maximum(running, 1e-12))
+
+    @property
+    def max_rate_per_s(self) -> float:
+        """Completions a second while many wait."""
+        life_s = float(np.interp(self.seats, self.nodes, self.life_s)) + self.extra_s
+        return self.seats / life_s
+
 
 @dataclass(frozen=True)
 class Occupancy:
-    """Stationary law of one replica; `levels` of running requests with their shares of time."""
+    """Stationary law of one replica, [num_levels] from nobody present to all that can run."""
 
-    levels: FloatArray  # [num_levels] ascending from 0
-    shares: FloatArray  # [num_levels] sum 1; the last holds every state with all seats taken
+    levels: FloatArray  # running requests
+    shares: FloatArray  # of time, sum 1
+    full_shares: FloatArray  # chance that a newcomer finds no room
     mean_running: float
     mean_waiting: float
 
@@ -35,26 +81,11 @@ class Occupancy:
         return float(self.shares[0])
 
 
-@dataclass(frozen=True)
-class Service:
-    """Seconds of a life by level: w at n = 1 .. and a real number of seats."""
+def _below(score: FloatArray) -> FloatArray:
+    """The normal distribution function."""
+    from scipy.special import ndtr  # noqa: PLC0415 - where seats limit, no scipy is loaded
 
-    nodes: FloatArray  # levels at which `life_s` is known, ascending
-    life_s: FloatArray
-    seats: float
-    extra_s: float = 0.0  # of a life while all seats are taken
-
-    def per_request_s(self, levels: FloatArray) -> FloatArray:
-        """w(n) / n: seconds between two completions; constant once all seats are taken."""
-        running = np.minimum(levels, self.seats)
-        life_s = np.interp(running, self.nodes, self.life_s)
-        life_s = life_s + np.where(levels >= self.seats, self.extra_s, 0.0)
-        return np.asarray(life_s / np.maximum(running, 1e-12))
-
-    @property
-    def max_rate_per_s(self) -> float:
-        """Completions a second with all seats taken."""
-        return float(1.0 / self.per_request_s(np.array([self.seats]))[0])
+    return np.asarray(ndtr(score), dtype=np.float64)
 
 
 def open_queue(
@@ -65,26 +96,27 @@ def open_queue(
     `arrival_scv` of the gaps, `life_scv` of the cycles of a request: squared coefficients of
     variation.
     """
-    count = max(int(service.seats / peakedness), 0)
-    levels: FloatArray = peakedness * np.arange(count + 1, dtype=np.float64)
+    count = int((service.seats + SPREADS * service.spread) / peakedness)
+    present: FloatArray = peakedness * np.arange(count + 1, dtype=np.float64)
     logs = np.zeros(count + 1)
-    logs[1:] = np.cumsum(np.log(rate_per_s * service.per_request_s(levels[1:])))
+    logs[1:] = np.cumsum(np.log(rate_per_s * service.per_request_s(present[1:])))
     weights = np.exp(logs - logs.max())
     load = rate_per_s / service.max_rate_per_s
-    full = weights[-1] * load / (1.0 - load)  # every level beyond
-    total = weights.sum() + full
-    waiting = (
-        weights[-1]
-        * (
-            peakedness * load / (1.0 - load) ** 2
-            - (service.seats - levels[-1]) * load / (1.0 - load)
-        )
-        / total
-    )
-    shares = np.append(weights, full) / total
+    beyond = weights[-1] * load / (1.0 - load)  # every level after the last
+    levels = service.running(present)
+    waiting = float(weights @ (present - levels))
+    waiting += beyond * (peakedness / (1.0 - load) + float(present[-1]) - service.seats)
+    total = float(weights.sum()) + beyond
+    shares = np.append(weights, beyond) / total
     levels = np.append(levels, service.seats)
-    waiting = max(waiting, 0.0) * _correction(service.seats, load, arrival_scv, life_scv)
-    return Occupancy(levels, shares, float(shares @ levels), float(waiting / peakedness))
+    waiting = max(waiting / total, 0.0) * _correction(service.seats, load, arrival_scv, life_scv)
+    return Occupancy(
+        levels,
+        shares,
+        np.append(service.full_share(present), 1.0),
+        float(shares @ levels),
+        waiting / peakedness,
+    )
 
 
 def _correction(seats: float, load: float, arrival_scv: float, life_scv: float) -> float:
@@ -102,12 +134,11 @@ def _correction(seats: float, load: float, arrival_scv: float, life_scv: float) 
 def closed_queue(service: Service, clients: float, think_s: float) -> tuple[Occupancy, float]:
     """(occupancy, requests a second) of one replica's share of the clients."""
     if think_s <= 0.0:
-        running = min(clients, service.seats)
-        rate = float(1.0 / service.per_request_s(np.array([clients]))[0])
-        always = Occupancy(
-            np.array([0.0, running]), np.array([0.0, 1.0]), running, clients - running
-        )
-        return always, rate
+        present = np.array([0.0, clients])
+        levels, full = service.running(present), service.full_share(present)
+        running = float(levels[1])
+        always = Occupancy(levels, np.array([0.0, 1.0]), full, running, clients - running)
+        return always, float(1.0 / service.per_request_s(present)[1])
     count = max(int(np.ceil(clients)), 1)
     present = np.arange(1, count + 1, dtype=np.float64)
     thinking = np.maximum(clients - present + 1.0, 0.0)
@@ -119,9 +150,10 @@ def closed_queue(service: Service, clients: float, think_s: float) -> tuple[Occu
     shares = weights / weights.sum()
     rate = float((shares[1:] / per_request_s).sum())
     present = np.arange(count + 1, dtype=np.float64)
-    levels = np.minimum(present, service.seats)
+    levels = service.running(present)
     waiting = float(shares @ (present - levels))
-    return Occupancy(levels, shares, float(shares @ levels), waiting), rate
+    full = service.full_share(present)
+    return Occupancy(levels, shares, full, float(shares @ levels), waiting), rate
 
 
 def peakedness(arrival_scv: float, load_requests: float, same_life: float) -> float:
