@@ -110,7 +110,7 @@ def _open(scenario: Scenario, basis: LoadBasis, engine: Engine) -> LoadEstimate:
         return _saturated(scenario, basis, engine, rate)
     around = float(
         np.interp(
-            min(a_replica * engine.times.life_s[0], engine.service.seats),
+            min(a_replica * engine.times.life_s[0], engine.service.most),
             engine.levels,
             engine.times.life_s,
         )
@@ -178,7 +178,7 @@ def _steady(
 
 def _saturated(scenario: Scenario, basis: LoadBasis, engine: Engine, rate: float) -> LoadEstimate:
     """More is offered than can be served: seats stay full, waiting grows without end."""
-    seats = engine.service.seats
+    seats = engine.service.most
 
     def full(values: np.ndarray) -> float:
         return float(np.interp(seats, engine.levels, values))
@@ -208,13 +208,13 @@ def _batch(scenario: Scenario, basis: LoadBasis, engine: Engine) -> LoadEstimate
     replicas, count = scenario.deployment.replicas, num_requests(scenario.workload)
     drained = drained_batch(
         count / replicas,
-        engine.service.seats,
+        engine.service.most,
         engine.levels,
         engine.times.life_s,
         engine.law.cycles,
     )
     rate = count / drained.makespan_s
-    running = min(count / replicas, engine.service.seats)
+    running = min(count / replicas, engine.service.most)
 
     def full(values: np.ndarray) -> float:
         return float(np.interp(running, engine.levels, values))
@@ -259,7 +259,7 @@ def _common(scenario: Scenario, basis: LoadBasis, engine: Engine, rate: float) -
         "offered_rate_per_s": rate,
         "max_rate_per_s": most,
         "utilization": rate / most,
-        "max_batch_size": engine.service.seats,
+        "max_batch_size": engine.service.most,
         "limits": limits,
         "binding": _binding(engine),
         "caveats": _caveats(scenario, basis),
@@ -267,7 +267,7 @@ def _common(scenario: Scenario, basis: LoadBasis, engine: Engine, rate: float) -
 
 
 def _binding(engine: Engine) -> str:
-    seats = engine.service.seats
+    seats = engine.service.most
     less, full = engine.service.per_request_s(np.array([LESS * seats, seats]))
     if seats > 1.0 / LESS and np.log(less / full) < -COMPUTE_ELASTICITY * np.log(LESS):
         return "compute"

@@ -15,6 +15,7 @@ import numpy as np
 from simcore.errors import SpecplanError
 from simcore.metrics.summary import summarise
 from simcore.planner.break_even import at_rate
+from simcore.planner.load.accuracy import METRICS, REGIMES, regime_of
 from simcore.planner.load_estimate import LoadEstimate, estimate_load, load_basis
 from simcore.profile.store import StoredProfile, load_profile
 from simcore.scenario import Scenario, parse_scenario
@@ -23,10 +24,6 @@ from simcore.serving.state import FINISHED
 from simcore.workload.load import as_batch
 
 NUM_REQUESTS = 12_000
-METRICS = ("tpot", "e2e", "ttft", "batch_size", "output_rate", "max_rate")
-ROOMY, KV_TIGHT, NEAR_SATURATION = "roomy", "kv_tight", "near_saturation"
-REGIMES = (ROOMY, KV_TIGHT, NEAR_SATURATION)
-NEAR = 0.8  # of saturation
 EAGLE_GAMMAS = {"gsm8k": (1, 3, 5, 7), "instructcoder": (1, 3, 7)}
 NGRAM_GAMMAS = {"gsm8k": (3,), "instructcoder": (1, 3, 7)}
 
@@ -53,25 +50,24 @@ def draw_points(seed: int, count: int) -> Iterator[Point]:
     rng = np.random.default_rng(seed)
     drawn = 0
     while drawn < count:
-        scenario, is_tight = _draw(rng, drawn)
+        scenario = _draw(rng, drawn)
         load = float(rng.uniform(0.1, 0.95))
         try:
-            point = measure(profiles[scenario.profile], scenario, load, is_tight)
+            point = measure(profiles[scenario.profile], scenario, load)
         except SpecplanError:
             continue
         drawn += 1
         yield point
 
 
-def measure(stored: StoredProfile, scenario: Scenario, load: float, is_tight: bool) -> Point:
+def measure(stored: StoredProfile, scenario: Scenario, load: float) -> Point:
     """The scenario at a share of its simulated saturation."""
     saturation = saturation_rate_per_s(stored, scenario)
     scenario = at_rate(scenario, load * saturation)
     found = estimate_load(stored, scenario, load_basis(stored, scenario))
     result = simulate(scenario, stored=stored, keep_steps=False)
     simulated = _simulated(result) | {"max_rate": saturation}
-    regime = NEAR_SATURATION if load >= NEAR else KV_TIGHT if is_tight else ROOMY
-    return Point(scenario, regime, load, found, _estimated(found), simulated)
+    return Point(scenario, regime_of(found), load, found, _estimated(found), simulated)
 
 
 def saturation_rate_per_s(stored: StoredProfile, scenario: Scenario) -> float:
@@ -85,7 +81,7 @@ def saturation_rate_per_s(stored: StoredProfile, scenario: Scenario) -> float:
     return float((last - first) / (finish_s[last] - finish_s[first]))
 
 
-def _draw(rng: np.random.Generator, number: int) -> tuple[Scenario, bool]:
+def _draw(rng: np.random.Generator, number: int) -> Scenario:
     on_cpu = bool(rng.random() < 0.5)
     workload, speculation, contract = _cpu(rng) if on_cpu else _gpu(rng)
     prompt, output = (workload["lengths"][name]["mean_tokens"] for name in ("prompt", "output"))
@@ -117,7 +113,7 @@ def _draw(rng: np.random.Generator, number: int) -> tuple[Scenario, bool]:
         "speculation": speculation,
         "seed": int(rng.integers(1 << 30)),
     }
-    return parse_scenario(raw, raw["name"]), is_tight
+    return parse_scenario(raw, raw["name"])
 
 
 def _cpu(rng: np.random.Generator) -> tuple[dict[str, Any], dict[str, Any], str]:
@@ -193,15 +189,11 @@ def table(points: list[Point]) -> dict[str, dict[str, Any]]:
     """Median and 90th percentile of the absolute relative error, by regime and metric."""
     found: dict[str, dict[str, Any]] = {}
     for regime in REGIMES:
-        found[regime] = {
-            "num_points": sum(point.regime == regime for point in points),
-            **{
-                metric: {
-                    "median_rel": float(np.median(values)),
-                    "p90_rel": float(np.quantile(values, 0.9, method="lower")),
-                }
-                for metric in METRICS
-                if len(values := errors(points, metric, regime))
-            },
-        }
+        found[regime] = {"num_points": sum(point.regime == regime for point in points)}
+        for metric in METRICS:
+            values = errors(points, metric, regime)
+            found[regime][metric] = {
+                "median_rel": float(np.quantile(values, 0.5, method="lower")),
+                "p90_rel": float(np.quantile(values, 0.9, method="lower")),
+            }
     return found

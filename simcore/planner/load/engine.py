@@ -9,8 +9,8 @@ from simcore.engines import RULES
 from simcore.errors import ScenarioError
 from simcore.planner.load.basis import LoadBasis
 from simcore.planner.load.cycles import CycleLaw
-from simcore.planner.load.limits import BatchLimits, batch_limits, preemptions
-from simcore.planner.load.queue import Occupancy, Service
+from simcore.planner.load.limits import BatchLimits, batch_limits, recomputed_tokens
+from simcore.planner.load.queue import SPREADS, Occupancy, Service
 from simcore.planner.load.steps import LifeTimes, Lives, life_times
 from simcore.scenario import Scenario
 from simcore.serving.memory import kv_budget
@@ -38,7 +38,7 @@ class Engine:
 
     def seen(self, occupancy: Occupancy, values: FloatArray) -> float:
         """Mean of values by level as arriving requests meet them, counting themselves."""
-        level = np.minimum(occupancy.levels + 1.0, self.service.seats)
+        level = np.minimum(occupancy.levels + 1.0, self.service.most)
         return float(occupancy.shares @ np.interp(level, self.levels, values))
 
     def while_running(self, occupancy: Occupancy, values: FloatArray) -> float:
@@ -62,15 +62,9 @@ def engine_of(scenario: Scenario, basis: LoadBasis) -> Engine:
     laws = [basis.cycle_law(scenario, mode) for mode in modes]
     paces = np.array([_paces(law, basis.requests.output_tokens) for law in laws])
     merged = _merged(times, chosen)
-    seats = limits[top].running
-    spread = extra_s = 0.0
-    if limits[top].binding == "kv":
-        spread = limits[top].kv_deviation
-        again, tokens = preemptions(scenario, basis.requests, laws[top], seats)
-        work_s = float(np.interp(seats, levels, merged.added_s))
-        extra_s = seats * again * work_s * tokens / float(basis.requests.prompt_tokens.mean())
+    service = _service(scenario, basis, limits[top], modes[top], merged, levels)
     return Engine(
-        service=Service(levels, merged.life_s, seats, spread, extra_s),
+        service=service,
         limits=limits[top],
         levels=levels,
         times=merged,
@@ -80,6 +74,26 @@ def engine_of(scenario: Scenario, basis: LoadBasis) -> Engine:
         law=laws[top],
         mode=modes[top],
     )
+
+
+def _service(
+    scenario: Scenario,
+    basis: LoadBasis,
+    limits: BatchLimits,
+    mode: DraftMode,
+    times: LifeTimes,
+    levels: FloatArray,
+) -> Service:
+    law = basis.cycle_law(scenario, mode)
+    room, extra_s = np.inf, 0.0
+    if limits.kv < limits.counted + SPREADS * limits.kv_deviation:
+        room = limits.kv
+        running = limits.running
+        again = recomputed_tokens(scenario, basis.requests, law, mode, running)
+        a_token_s = float(np.interp(running, levels, times.added_s))
+        a_token_s /= float(basis.requests.prompt_tokens.mean())
+        extra_s = running * again * a_token_s
+    return Service(levels, times.life_s, limits.counted, room, limits.kv_deviation, extra_s)
 
 
 def _modes(scenario: Scenario) -> list[DraftMode]:

@@ -26,7 +26,7 @@ def first_token(
     engine: Engine, occupancy: Occupancy, basis: LoadBasis, rate_per_s: float, gap_scv: float
 ) -> tuple[float, float]:
     """(seconds until the step under way ends, seconds of the own prefill), over all arrivals."""
-    levels, seats = occupancy.levels, engine.service.seats
+    levels, seats = occupancy.levels, engine.service.most
     after = np.minimum(levels + 1.0, seats)  # the newcomer among them
     decode_s = np.interp(levels, engine.levels, engine.times.decode_s)
     added_s = np.interp(after, engine.levels, engine.times.added_s)

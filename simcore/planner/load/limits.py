@@ -1,6 +1,7 @@
 """How many requests one replica runs at once: seats, KV memory, tokens of a step."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,15 +28,21 @@ class BatchLimits:
     kv_deviation: float = 0.0  # standard deviation of `kv`: it depends on who is running
 
     @property
-    def running(self) -> float:
-        """The least of them, at least 1."""
-        return max(min(self.seats, self.kv, self.step_tokens), 1.0)
+    def counted(self) -> float:
+        """What seats and tokens of a step allow, at least 1; memory apart."""
+        return max(min(self.seats, self.step_tokens), 1.0)
 
     @property
-    def binding(self) -> str:
+    def running(self) -> float:
+        """The least of all, at least 1."""
+        return min(self.counted, max(self.kv, 1.0))
+
+    @property
+    def binding(self) -> Literal["seats", "kv", "step_tokens"]:
         """Which one that is."""
-        found = {"seats": self.seats, "kv": self.kv, "step_tokens": self.step_tokens}
-        return min(found, key=lambda name: found[name])
+        if self.kv < self.counted:
+            return "kv"
+        return "step_tokens" if self.step_tokens < self.seats else "seats"
 
 
 def batch_limits(
@@ -133,10 +140,10 @@ def _reserved_tokens(scenario: Scenario, mode: DraftMode, has_draft: bool) -> fl
     return 1.0 + mode.verified_tokens + lookahead
 
 
-def preemptions(
-    scenario: Scenario, requests: RequestBatch, law: CycleLaw, running: float
-) -> tuple[float, float]:
-    """(preemptions a request, tokens that each computes again) while memory is full.
+def recomputed_tokens(
+    scenario: Scenario, requests: RequestBatch, law: CycleLaw, mode: DraftMode, running: float
+) -> float:
+    """Tokens a request whose KV is computed again while memory is full.
 
     A step frees K finished requests of P + L tokens, K Poisson with mean n / E[C], and the others
     grow by n / E[C] · L. What growth lacks is taken from the youngest, which gives P and what it
@@ -144,12 +151,28 @@ def preemptions(
     """
     rules = RULES[scenario.deployment.preset]
     if rules.has_fixed_slots or rules.admits_whole_life:
-        return 0.0, 0.0
+        return 0.0
     prompt, output = float(requests.prompt_tokens.mean()), float(requests.output_tokens.mean())
     ended = running / max(law.mean_cycles, 1.0)
     counts = np.arange(MOST_ENDED)
     logs = counts * np.log(ended) - np.cumsum(np.log(np.maximum(counts, 1)))
     chances = np.exp(logs - ended)
     lacking = float(chances @ np.maximum(ended * output - counts * (prompt + output), 0.0))
-    again = prompt + output / 4.0
-    return lacking / again / ended, again
+    again = lacking / ended
+    if not rules.prefills_apart:
+        room = scenario.deployment.max_num_batched_tokens - running * (1 + mode.verified_tokens)
+        steps = (law.mean_cycles + 1.0) / running  # for each request that ends
+        again += steps * _tried_in_vain(requests, max(room, 1.0))
+    return again
+
+
+def _tried_in_vain(requests: RequestBatch, chunk_tokens: float) -> float:
+    """Tokens a step that a prompt longer than a step's room computes and loses again.
+
+    It enters as soon as its first chunk fits, finds no room for the next and goes: every other
+    step, while what is free (anything up to its length) holds a chunk. It heads the line for a
+    time in proportion to its length.
+    """
+    prompt = requests.prompt_tokens.astype(np.float64)
+    holds_chunk = np.maximum(1.0 - chunk_tokens / prompt, 0.0)
+    return float(prompt @ holds_chunk / prompt.sum()) / 2.0 * chunk_tokens

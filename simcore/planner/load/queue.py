@@ -26,43 +26,53 @@ SPREADS = 4.0  # beyond the mean room, where it is as good as full
 class Service:
     """One replica: seconds of a life by running requests, and how many can run.
 
-    Where memory limits them their number differs with who they are: normal, mean `seats`,
-    standard deviation `spread` (0 where seats are counted).
+    At most `seats`, and no more than memory has room for: normal, mean `room` and standard
+    deviation `spread`, because it differs with who is running.
     """
 
     nodes: FloatArray  # levels at which `life_s` is known, ascending
     life_s: FloatArray
     seats: float
+    room: float = np.inf
     spread: float = 0.0
-    extra_s: float = 0.0  # of a life while there is no room for another
+    extra_s: float = 0.0  # of a life while memory is full
+
+    @property
+    def most(self) -> float:
+        """Mean running requests while many wait."""
+        return float(self.running(np.array([self.seats]))[0])
+
+    def memory_full(self, present: FloatArray) -> FloatArray:
+        """Chance that memory has no room for another while so many are present."""
+        if np.isinf(self.room):
+            return np.zeros_like(present)
+        return _below((np.minimum(present, self.seats) - self.room) / self.spread)
 
     def full_share(self, present: FloatArray) -> FloatArray:
         """Chance that nobody more can run while so many are present."""
-        if self.spread == 0.0:
-            return np.asarray(present >= self.seats, dtype=np.float64)
-        return _below((present - self.seats) / self.spread)
+        return np.where(present >= self.seats, 1.0, self.memory_full(present))
 
     def running(self, present: FloatArray) -> FloatArray:
-        """Mean running requests while so many are present: E[min(present, room)]."""
-        if self.spread == 0.0:
-            return np.minimum(present, self.seats)
-        score = (present - self.seats) / self.spread
+        """Mean running requests while so many are present: E[min(present, seats, room)]."""
+        seated = np.minimum(present, self.seats)
+        if np.isinf(self.room):
+            return np.asarray(seated)
+        score = (seated - self.room) / self.spread
         density = np.exp(-(score**2) / 2.0) / np.sqrt(2.0 * np.pi)
         waiting = self.spread * (density + score * _below(score))
-        return np.asarray(np.maximum(present - waiting, np.minimum(present, 1.0)))
+        return np.asarray(np.maximum(seated - waiting, np.minimum(seated, 1.0)))
 
     def per_request_s(self, present: FloatArray) -> FloatArray:
         """w(n) / n: seconds between two completions."""
         running = self.running(present)
         life_s = np.interp(running, self.nodes, self.life_s)
-        life_s = life_s + self.full_share(present) * self.extra_s
+        life_s = life_s + self.memory_full(present) * self.extra_s
         return np.asarray(life_s / np.maximum(running, 1e-12))
 
     @property
     def max_rate_per_s(self) -> float:
         """Completions a second while many wait."""
-        life_s = float(np.interp(self.seats, self.nodes, self.life_s)) + self.extra_s
-        return self.seats / life_s
+        return float(1.0 / self.per_request_s(np.array([self.seats]))[0])
 
 
 @dataclass(frozen=True)
@@ -96,7 +106,8 @@ def open_queue(
     `arrival_scv` of the gaps, `life_scv` of the cycles of a request: squared coefficients of
     variation.
     """
-    count = int((service.seats + SPREADS * service.spread) / peakedness)
+    last = min(service.seats, service.room + SPREADS * service.spread)
+    count = int(last / peakedness)
     present: FloatArray = peakedness * np.arange(count + 1, dtype=np.float64)
     logs = np.zeros(count + 1)
     logs[1:] = np.cumsum(np.log(rate_per_s * service.per_request_s(present[1:])))
@@ -105,11 +116,11 @@ def open_queue(
     beyond = weights[-1] * load / (1.0 - load)  # every level after the last
     levels = service.running(present)
     waiting = float(weights @ (present - levels))
-    waiting += beyond * (peakedness / (1.0 - load) + float(present[-1]) - service.seats)
+    waiting += beyond * (peakedness / (1.0 - load) + float(present[-1]) - service.most)
     total = float(weights.sum()) + beyond
     shares = np.append(weights, beyond) / total
-    levels = np.append(levels, service.seats)
-    waiting = max(waiting / total, 0.0) * _correction(service.seats, load, arrival_scv, life_scv)
+    levels = np.append(levels, service.most)
+    waiting = max(waiting / total, 0.0) * _correction(service.most, load, arrival_scv, life_scv)
     return Occupancy(
         levels,
         shares,
