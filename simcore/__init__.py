@@ -15,6 +15,12 @@ if TYPE_CHECKING:
     from simcore.metrics.summary import Summary, summarise
     from simcore.planner.compare import compare, draft_lengths
     from simcore.planner.comparison import Comparison
+    from simcore.planner.load_estimate import (
+        LoadBasis,
+        LoadEstimate,
+        estimate_load,
+        load_basis,
+    )
     from simcore.planner.plan import make_plan
     from simcore.profile.store import StoredProfile, bundled_profiles, load_profile, write_profile
     from simcore.scenario import Scenario, dump_scenario, load_scenario
@@ -26,6 +32,8 @@ __all__ = [
     "CallerPolicy",
     "Comparison",
     "InfeasibleError",
+    "LoadBasis",
+    "LoadEstimate",
     "PolicyView",
     "ProfileError",
     "ReplicatedSummary",
@@ -39,6 +47,8 @@ __all__ = [
     "compare",
     "draft_lengths",
     "dump_scenario",
+    "estimate_load",
+    "load_basis",
     "load_profile",
     "load_scenario",
     "make_plan",
@@ -54,6 +64,8 @@ _MODULES = {
     "CallerPolicy": "simcore.serving.caller_policy",
     "Comparison": "simcore.planner.comparison",
     "InfeasibleError": "simcore.errors",
+    "LoadBasis": "simcore.planner.load_estimate",
+    "LoadEstimate": "simcore.planner.load_estimate",
     "PolicyView": "simcore.serving.caller_policy",
     "ProfileError": "simcore.errors",
     "ReplicatedSummary": "simcore.metrics.replicated",
@@ -67,6 +79,8 @@ _MODULES = {
     "compare": "simcore.planner.compare",
     "draft_lengths": "simcore.planner.compare",
     "dump_scenario": "simcore.scenario",
+    "estimate_load": "simcore.planner.load_estimate",
+    "load_basis": "simcore.planner.load_estimate",
     "load_profile": "simcore.profile.store",
     "load_scenario": "simcore.scenario",
     "make_plan": "simcore.planner.plan",

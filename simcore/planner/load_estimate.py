@@ -242,7 +242,7 @@ def _batch(scenario: Scenario, basis: LoadBasis, engine: Engine) -> LoadEstimate
 
 def _emitted(basis: LoadBasis, cycles: float) -> float:
     left = float(basis.requests.output_tokens.mean()) - 1.0
-    return left / cycles if cycles > 0.0 else 1.0
+    return max(left / cycles, 1.0) if cycles > 0.0 else 1.0
 
 
 def _common(scenario: Scenario, basis: LoadBasis, engine: Engine, rate: float) -> dict[str, object]:

@@ -40,11 +40,11 @@ class LoadBasis:
     Holds one law of cycles a draft length, made when it is first asked for and kept.
     """
 
-    stored: StoredProfile
+    stored: StoredProfile = field(repr=False)
     scenario: Scenario
     proposer: str
-    requests: RequestBatch
-    traces: TraceSet | None
+    requests: RequestBatch = field(repr=False)
+    traces: TraceSet | None = field(repr=False)
     mismatches: tuple[str, ...]
     max_output_tokens: int  # that a request declares
     prompt_tokens: FloatArray  # [NUM_PROMPTS] equally likely lengths of prompts

@@ -37,9 +37,9 @@ def first_token(
     square += rate_per_s * mean_s * added_s**2 * (1.0 + basis.prompt_scv)
     met_s = square / (1.0 - share**2) / mean_s  # length of the step that an arrival meets
     others = _others(met_s, rate_per_s, gap_scv)
-    is_busy = levels > 0.0
-    own_s = own_s + np.where(is_busy, others * added_s, 0.0)
-    left_s = np.where(is_busy, (1.0 - occupancy.full_shares) * met_s / 2.0, 0.0)
+    joins = np.where(levels > 0.0, 1.0 - occupancy.full_shares, 0.0)  # a busy batch with room
+    own_s = own_s + joins * others * added_s
+    left_s = joins * met_s / 2.0
     return float(occupancy.shares @ left_s), float(occupancy.shares @ own_s)
 
 

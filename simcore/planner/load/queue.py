@@ -175,6 +175,8 @@ def peakedness(arrival_scv: float, load_requests: float, same_life: float) -> fl
     2 · E[min(S, S')] / E[S] (`same_life`: that ratio; 1 where all lives are alike).
     `load_requests` = λ / μ.
     """
+    if arrival_scv == 1.0:
+        return 1.0
     if arrival_scv <= 0.0:
         transform = np.exp(-1.0 / load_requests)
     else:
