@@ -1,4 +1,4 @@
-"""specplan estimate: a table for people, one JSON object for programs, one sentence for bad input."""
+"""specplan estimate: a table for people, one JSON object for programs, errors in a sentence."""
 
 import json
 import sys

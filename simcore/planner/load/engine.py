@@ -20,6 +20,7 @@ FloatArray = NDArray[np.float64]
 
 MOST_LEVELS = 512  # beyond, levels are spaced evenly in the logarithm
 TAIL = 0.95
+LEAST_SPREAD = 1e-3  # of requests all alike, whose number in memory does not vary
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,8 @@ def _service(
         a_token_s = float(np.interp(running, levels, times.added_s))
         a_token_s /= float(basis.requests.prompt_tokens.mean())
         extra_s = running * again * a_token_s
-    return Service(levels, times.life_s, limits.counted, room, limits.kv_deviation, extra_s)
+    spread = max(limits.kv_deviation, LEAST_SPREAD)
+    return Service(levels, times.life_s, limits.counted, room, spread, extra_s)
 
 
 def _modes(scenario: Scenario) -> list[DraftMode]:

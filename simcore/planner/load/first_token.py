@@ -48,8 +48,10 @@ def _others(window_s: FloatArray, rate_per_s: float, gap_scv: float) -> FloatArr
 
     Gaps are gamma: the n-th follows within x with the probability of a gamma law of n · shape.
     """
-    if abs(gap_scv - 1.0) < 1e-9 or gap_scv <= 0.0:
-        return np.asarray(rate_per_s * window_s * min(gap_scv * 1e9, 1.0))
+    if gap_scv <= 0.0:
+        return np.maximum(rate_per_s * window_s - 1.0, 0.0)
+    if gap_scv == 1.0:
+        return rate_per_s * window_s
     from scipy.special import gammainc  # noqa: PLC0415 - Poisson arrivals need no scipy
 
     shape = 1.0 / gap_scv
