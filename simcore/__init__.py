@@ -15,6 +15,12 @@ if TYPE_CHECKING:
     from simcore.metrics.summary import Summary, summarise
     from simcore.planner.compare import compare, draft_lengths
     from simcore.planner.comparison import Comparison
+    from simcore.planner.load_estimate import (
+        LoadBasis,
+        LoadEstimate,
+        estimate_load,
+        load_basis,
+    )
     from simcore.planner.plan import make_plan
     from simcore.planner.plan_file import read_plan
     from simcore.profile.store import StoredProfile, bundled_profiles, load_profile, write_profile
@@ -30,6 +36,8 @@ __all__ = [
     "CallerPolicy",
     "Comparison",
     "InfeasibleError",
+    "LoadBasis",
+    "LoadEstimate",
     "PolicyView",
     "ProfileError",
     "ReplicatedSummary",
@@ -45,6 +53,8 @@ __all__ = [
     "draft_lengths",
     "dump_scenario",
     "engine_settings",
+    "estimate_load",
+    "load_basis",
     "load_profile",
     "load_scenario",
     "load_test",
@@ -62,6 +72,8 @@ _MODULES = {
     "CallerPolicy": "simcore.serving.caller_policy",
     "Comparison": "simcore.planner.comparison",
     "InfeasibleError": "simcore.errors",
+    "LoadBasis": "simcore.planner.load_estimate",
+    "LoadEstimate": "simcore.planner.load_estimate",
     "PolicyView": "simcore.serving.caller_policy",
     "ProfileError": "simcore.errors",
     "ReplicatedSummary": "simcore.metrics.replicated",
@@ -77,6 +89,8 @@ _MODULES = {
     "draft_lengths": "simcore.planner.compare",
     "dump_scenario": "simcore.scenario",
     "engine_settings": "simcore.report.flags",
+    "estimate_load": "simcore.planner.load_estimate",
+    "load_basis": "simcore.planner.load_estimate",
     "load_profile": "simcore.profile.store",
     "load_scenario": "simcore.scenario",
     "load_test": "simcore.report.load_test",
