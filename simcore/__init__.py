@@ -10,12 +10,20 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from simcore.errors import InfeasibleError, ProfileError, ScenarioError, SpecplanError
+    from simcore.errors import (
+        InfeasibleError,
+        PlanError,
+        ProfileError,
+        ScenarioError,
+        SpecplanError,
+    )
     from simcore.metrics.replicated import ReplicatedSummary, simulate_seeds
     from simcore.metrics.summary import Summary, summarise
     from simcore.planner.compare import compare, draft_lengths
     from simcore.planner.comparison import Comparison
     from simcore.planner.plan import make_plan
+    from simcore.planner.plan_diff import PlanDiff, diff_plans
+    from simcore.planner.plan_file import read_plan
     from simcore.profile.store import StoredProfile, bundled_profiles, load_profile, write_profile
     from simcore.scenario import Scenario, dump_scenario, load_scenario
     from simcore.scenario_files import open_scenario
@@ -26,6 +34,8 @@ __all__ = [
     "CallerPolicy",
     "Comparison",
     "InfeasibleError",
+    "PlanDiff",
+    "PlanError",
     "PolicyView",
     "ProfileError",
     "ReplicatedSummary",
@@ -37,12 +47,14 @@ __all__ = [
     "Summary",
     "bundled_profiles",
     "compare",
+    "diff_plans",
     "draft_lengths",
     "dump_scenario",
     "load_profile",
     "load_scenario",
     "make_plan",
     "open_scenario",
+    "read_plan",
     "simulate",
     "simulate_seeds",
     "summarise",
@@ -54,6 +66,8 @@ _MODULES = {
     "CallerPolicy": "simcore.serving.caller_policy",
     "Comparison": "simcore.planner.comparison",
     "InfeasibleError": "simcore.errors",
+    "PlanDiff": "simcore.planner.plan_diff",
+    "PlanError": "simcore.errors",
     "PolicyView": "simcore.serving.caller_policy",
     "ProfileError": "simcore.errors",
     "ReplicatedSummary": "simcore.metrics.replicated",
@@ -65,12 +79,14 @@ _MODULES = {
     "Summary": "simcore.metrics.summary",
     "bundled_profiles": "simcore.profile.store",
     "compare": "simcore.planner.compare",
+    "diff_plans": "simcore.planner.plan_diff",
     "draft_lengths": "simcore.planner.compare",
     "dump_scenario": "simcore.scenario",
     "load_profile": "simcore.profile.store",
     "load_scenario": "simcore.scenario",
     "make_plan": "simcore.planner.plan",
     "open_scenario": "simcore.scenario_files",
+    "read_plan": "simcore.planner.plan_file",
     "simulate": "simcore.serving.simulation",
     "simulate_seeds": "simcore.metrics.replicated",
     "summarise": "simcore.metrics.summary",

@@ -52,8 +52,8 @@ DATA_PATHS = ("arrivals.path", "lengths.path", "lengths.file.path")  # of the wo
 class Outage(Frozen):
     """A replica fails, and is back some time later."""
 
-    replica: int = Field(ge=0)
-    at_s: float = Field(ge=0.0)
+    replica: int = Field(ge=0, description="its number, counted from 0")
+    at_s: float = Field(ge=0.0, description="after the first moment of the run")
     for_s: float = Field(gt=0.0, description="until it serves again, start-up included")
 
     @model_validator(mode="after")
@@ -98,12 +98,14 @@ class Deployment(Frozen):
     """Replicas of one engine and their limits; names are vLLM's."""
 
     preset: Preset = Field("plain", description="the engine whose rules are followed")
-    replicas: int = Field(1, ge=1, le=1024)
+    replicas: int = Field(1, ge=1, le=1024, description="copies of the engine")
     # Left out, these three are the preset's own (simcore/engines.py).
     block_size: int = Field(16, ge=1, le=MAX_BATCH, description="tokens of one KV block")
     max_num_seqs: int = Field(64, ge=1, le=MAX_BATCH, description="running requests of one replica")
     max_num_batched_tokens: int = Field(8192, ge=1, le=MAX_COUNT, description="tokens of one step")
-    memory_utilization: float = Field(0.9, gt=0.0, le=1.0)
+    memory_utilization: float = Field(
+        0.9, gt=0.0, le=1.0, description="share of the device's memory that the engine takes"
+    )
     kv_cache_tokens: int | None = Field(
         None,
         ge=1,
@@ -206,7 +208,7 @@ class Scenario(Frozen):
     allow_mismatch: bool = Field(
         False, description="go on where the profile was measured under something else; shown"
     )
-    seed: int = Field(0, ge=0, lt=2**63)
+    seed: int = Field(0, ge=0, lt=2**63, description="of every random stream")
 
     @model_validator(mode="after")
     def _check_contract(self) -> Self:

@@ -6,12 +6,12 @@ from pathlib import Path
 from simcore.errors import SpecplanError
 from simcore.folders import whole_folder
 from simcore.planner.document import Plan
+from simcore.planner.plan_file import PLAN_FILE, looks_like_plan
 from simcore.report.flags import engine_settings, shell_script
 from simcore.report.render import render_html, render_markdown
 from simcore.report.tables_csv import candidates_csv, load_curve_csv
 from simcore.scenario import dump_scenario
 
-PLAN_FILE = "plan.json"
 FILES = (
     "report.html",
     "report.md",
@@ -64,7 +64,7 @@ def _holds_plan(folder: Path) -> bool:
         raw = json.loads((folder / PLAN_FILE).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return False
-    return isinstance(raw, dict) and {"decision", "break_even", "candidates"} <= set(raw)
+    return looks_like_plan(raw)
 
 
 def render_files(plan: Plan) -> dict[str, str]:
