@@ -4,6 +4,7 @@ Read from YAML (`load_scenario`) or built in Python; every field has its unit in
 definition in docs/glossary.md. The profile that it names supplies the measured numbers.
 """
 
+import re
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -44,6 +45,7 @@ __all__ = [
 # Beyond these no service lives, and the kernel's numbers would overflow.
 MAX_BATCH, MAX_COUNT, MAX_KV_TOKENS = 1_000_000, 1_000_000_000, 10**15
 
+UNUSUAL_BREAKS = re.compile("[\r\x85\u2028\u2029]")
 DATA_PATHS = ("arrivals.path", "lengths.path", "lengths.file.path")  # of the workload
 
 # --- deployment: what serves -------------------------------------------------------------------
@@ -292,6 +294,19 @@ def _absolute(path: str, folder: Path) -> str:
     return path if Path(path).is_absolute() else str((folder / path).resolve())
 
 
+class _ExactText(yaml.SafeDumper):
+    """Safe YAML that loses no line break: only double quotes keep these as they are."""
+
+
+def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    style = '"' if UNUSUAL_BREAKS.search(text) else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_ExactText.add_representer(str, _represent_text)
+
+
 def dump_scenario(scenario: Scenario) -> str:
     """The scenario as YAML that `load_scenario` reads back equal."""
-    return yaml.safe_dump(scenario.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
+    raw = scenario.model_dump(mode="json")
+    return yaml.dump(raw, Dumper=_ExactText, sort_keys=False, allow_unicode=True)

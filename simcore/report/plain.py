@@ -24,5 +24,10 @@ def one_line(text: object) -> str:
 
 
 def spreadsheet_text(text: str) -> str:
-    """Text for a cell: a spreadsheet runs what begins like a formula; an apostrophe stops it."""
-    return f"'{text}" if text.startswith(FORMULA_SIGNS) else text
+    """Text for a cell: a spreadsheet runs what begins like a formula; an apostrophe stops it.
+
+    A lone carriage return, which ends a row for some readers and is quoted by few writers, is
+    shown like all that is invisible.
+    """
+    shown = visible(text)
+    return f"'{shown}" if shown.startswith(FORMULA_SIGNS) else shown
