@@ -88,5 +88,5 @@ def _write(result: SimulationResult, folder: Path) -> None:
 def _write_csv(frame: "pd.DataFrame", path: Path) -> None:
     """Names of domains and proposers are free text; numbers are written as they are."""
     texts = frame.select_dtypes(include=["object", "string"])
-    safe = {name: column.map(spreadsheet_text) for name, column in texts.items()}
+    safe = {str(name): column.map(spreadsheet_text) for name, column in texts.items()}
     frame.assign(**safe).to_csv(path, index=False)
