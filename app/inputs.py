@@ -9,14 +9,13 @@ from typing import Any
 import streamlit as st
 
 from app import words
-from app.cache import stored_profile
+from app.cache import bundled_workloads, stored_profile
 from app.workload_inputs import choose_load, edit_deployment, edit_workload
 from simcore.errors import ProfileError, ScenarioError
 from simcore.matching import matching_records, measured_gammas
 from simcore.profile.schema import Contract, Sampling, Source
 from simcore.profile.store import StoredProfile, bundled_profiles
-from simcore.scenario import Scenario, load_scenario
-from simcore.scenario_files import bundled_scenarios
+from simcore.scenario import Scenario
 from simcore.workload_kinds import DomainShare
 
 DEFAULT_GAMMA = 3
@@ -80,14 +79,11 @@ def _profile_title(name: str) -> str:
 
 def _choose_workload(stored: StoredProfile) -> Scenario:
     """A bundled scenario of this profile, or another profile's with this one in its place."""
-    found = {name: load_scenario(path) for name, path in bundled_scenarios().items()}
-    name = stored.profile.name
-    own = {key: each for key, each in found.items() if each.profile == name}
-    others = {
+    found, name = bundled_workloads(), stored.profile.name
+    offered = {key: each for key, each in found.items() if each.profile == name} or {
         key: each.with_(profile=name, target=None, **{"workload.domains": {}})
         for key, each in found.items()
     }
-    offered = own or others
     if not offered:
         raise ScenarioError("no workload is bundled; expected one under simcore/scenarios/")
     chosen = st.selectbox(
@@ -117,8 +113,12 @@ def _choose_speculation(stored: StoredProfile, base: Scenario) -> dict[str, Any]
         "sampling": sampling.model_dump(),
         "speculation.proposer": proposer,
         "speculation.num_speculative_tokens": 0,
+        "speculation.policy": {"kind": "fixed"},
         "workload.domains": {},
     }
+    if base.speculation.policy.kind != "fixed":
+        policy = base.speculation.policy.kind.replace("_", " ")
+        st.caption(f"The workload's own policy, {policy}, is left out: lengths here are fixed.")
     changes["workload.domains"] = _choose_domains(stored, base, base.with_(**changes))
     gammas = measured_gammas(matching_records(stored, base.with_(**changes), proposer))
     changes["speculation.num_speculative_tokens"] = _choose_gamma(name, proposer, gammas)

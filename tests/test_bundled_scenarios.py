@@ -82,7 +82,7 @@ def test_a_bundled_scenario_comes_back_from_yaml(load_bundled, name):
 def test_a_bundled_scenario_begins_with_whom_it_is_for_and_what_it_shows(name):
     lines = bundled_scenarios()[name].read_text(encoding="utf-8").splitlines()
     comment = " ".join(line.removeprefix("#").strip() for line in lines if line.startswith("#"))
-    assert "For " in comment or " for " in comment
+    assert re.search(r"\bFor (an?|whoever)\b", comment)
     assert re.search(r"\bShows\b", comment)
     assert re.search(r"\bassumed\b|\bassumption\b|\bRate: about\b|\barXiv\b", comment)
 
