@@ -42,10 +42,10 @@ def survivals(stored: StoredProfile, scenario: Scenario) -> dict[int, CycleSurvi
 
 def _sampling_by_domain(scenario: Scenario) -> tuple[tuple[str, str], ...]:
     """The domains in order, each with its own sampling where it has one."""
-    own = {name: scenario.workload.share(name).sampling for name in scenario.workload.domains}
-    return tuple(
-        (name, "" if own[name] is None else own[name].model_dump_json()) for name in sorted(own)
+    own = (
+        (name, scenario.workload.share(name).sampling) for name in sorted(scenario.workload.domains)
     )
+    return tuple((name, each.model_dump_json() if each else "") for name, each in own)
 
 
 def _read_survivals(
