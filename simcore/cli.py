@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from simcore.commands import acceptance, diff, import_files, schema, tree
+from simcore.commands import acceptance, diff, import_files, schema, settings, tree
 from simcore.commands.progress import progress
 from simcore.errors import ScenarioError, SpecplanError
 from simcore.report.plain import visible
@@ -38,6 +38,7 @@ app.add_typer(tree.commands, name="tree")
 diff.register(app)
 import_files.register(app)
 schema.register(app)
+settings.register(app)
 
 ScenarioArgument = Annotated[
     str,
