@@ -85,7 +85,4 @@ def test_a_plan_that_names_what_it_does_not_hold_is_refused(plan, written):
     assert "ngram γ=99" in refusal(
         written(break_even=raw["break_even"] | {"num_speculative_tokens": 99})
     )
-    decision = {"choice": "speculate", "proposer": "nobody", "num_speculative_tokens": 2}
-    assert "nobody γ=2" in refusal(written(decision=raw["decision"] | decision))
     assert "off" in refusal(written(candidates=raw["candidates"][1:]))
-    assert "compares proposers" in refusal(written(profile=raw["profile"] | {"proposers": {}}))

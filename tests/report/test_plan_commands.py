@@ -76,8 +76,8 @@ def test_load_test_prints_the_folders_script(specplan, plan_file, plan):
         (("alerts", "{folder}/nowhere"), "cannot read"),
         (("load-test", "{folder}/damaged.json"), "cannot read"),
         (("load-test", "{folder}/other.json"), "holds no plan"),
-        (("settings", "{folder}/stranger.json"), "names candidates that it does not hold: nobody"),
-        (("alerts", "{folder}/unheard.json"), "names candidates that it does not hold"),
+        (("settings", "{folder}/stranger.json"), "its profile names"),
+        (("alerts", "{folder}/unheard.json"), "holds no such candidate"),
     ],
 )
 def test_bad_input_is_one_sentence_and_exit_code_2(specplan, plan_file, arguments, message):
