@@ -10,7 +10,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from simcore.errors import InfeasibleError, ProfileError, ScenarioError, SpecplanError
+    from simcore.errors import (
+        InfeasibleError,
+        PlanError,
+        ProfileError,
+        ScenarioError,
+        SpecplanError,
+    )
     from simcore.metrics.replicated import ReplicatedSummary, simulate_seeds
     from simcore.metrics.summary import Summary, summarise
     from simcore.planner.compare import compare, draft_lengths
@@ -22,6 +28,7 @@ if TYPE_CHECKING:
         load_basis,
     )
     from simcore.planner.plan import make_plan
+    from simcore.planner.plan_diff import PlanDiff, diff_plans
     from simcore.planner.plan_file import read_plan
     from simcore.profile.store import StoredProfile, bundled_profiles, load_profile, write_profile
     from simcore.report.alerts import alerts_yaml
@@ -38,6 +45,8 @@ __all__ = [
     "InfeasibleError",
     "LoadBasis",
     "LoadEstimate",
+    "PlanDiff",
+    "PlanError",
     "PolicyView",
     "ProfileError",
     "ReplicatedSummary",
@@ -50,6 +59,7 @@ __all__ = [
     "alerts_yaml",
     "bundled_profiles",
     "compare",
+    "diff_plans",
     "draft_lengths",
     "dump_scenario",
     "engine_settings",
@@ -74,6 +84,8 @@ _MODULES = {
     "InfeasibleError": "simcore.errors",
     "LoadBasis": "simcore.planner.load_estimate",
     "LoadEstimate": "simcore.planner.load_estimate",
+    "PlanDiff": "simcore.planner.plan_diff",
+    "PlanError": "simcore.errors",
     "PolicyView": "simcore.serving.caller_policy",
     "ProfileError": "simcore.errors",
     "ReplicatedSummary": "simcore.metrics.replicated",
@@ -86,6 +98,7 @@ _MODULES = {
     "alerts_yaml": "simcore.report.alerts",
     "bundled_profiles": "simcore.profile.store",
     "compare": "simcore.planner.compare",
+    "diff_plans": "simcore.planner.plan_diff",
     "draft_lengths": "simcore.planner.compare",
     "dump_scenario": "simcore.scenario",
     "engine_settings": "simcore.report.flags",
