@@ -50,7 +50,7 @@ def matching_records(
             f"{sorted(profile.proposers)}"
         )
     own = [record for record in profile.acceptance if record.proposer == proposer]
-    fitting = [record for record in own if _measured_as(record) == _asked_for(scenario, record)]
+    fitting = [record for record in own if measured_as(record) == asked_for(scenario, record)]
     if scenario.allow_mismatch:
         fitting = _with_others(own, fitting, set(scenario.workload.domains))
     if not fitting:
@@ -101,15 +101,15 @@ def _with_others(
     """The fitting records, and the first measured of every wanted domain that has none."""
     fitted = {record.domain for record in fitting}
     missing = (wanted or {record.domain for record in own if not fitting}) - fitted
-    first = {r.domain: _measured_as(r) for r in reversed(own) if r.domain in missing}
-    return [r for r in own if r in fitting or _measured_as(r) == first.get(r.domain)]
+    first = {r.domain: measured_as(r) for r in reversed(own) if r.domain in missing}
+    return [r for r in own if r in fitting or measured_as(r) == first.get(r.domain)]
 
 
-def _measured_as(record: AcceptanceRecord) -> tuple[Contract, Sampling]:
+def measured_as(record: AcceptanceRecord) -> tuple[Contract, Sampling]:
     return record.contract, record.sampling
 
 
-def _asked_for(scenario: Scenario, record: AcceptanceRecord) -> tuple[Contract, Sampling]:
+def asked_for(scenario: Scenario, record: AcceptanceRecord) -> tuple[Contract, Sampling]:
     """Contract and sampling of the record's domain; a domain may have its own."""
     own = scenario.workload.share(record.domain).sampling
     if own is None:
@@ -127,8 +127,8 @@ def mismatches(stored: StoredProfile, scenario: Scenario) -> tuple[str, ...]:
     proposer = scenario.speculation.proposer
     if proposer is not None:
         for record in matching_records(stored, scenario, proposer):
-            asked = _asked_for(scenario, record)
-            if _measured_as(record) != asked:
+            asked = asked_for(scenario, record)
+            if measured_as(record) != asked:
                 found.append(
                     f"domain {record.domain!r}: scenario {asked[0].value} "
                     f"{asked[1].model_dump()}, measured {record.contract.value} "

@@ -160,14 +160,19 @@ def _point(
     replications: tuple[Replication, ...],
     rate_per_s: float,
 ) -> LoadPoint:
-    count = min(num_requests(runner.scenario.workload), MAX_REQUESTS_PER_POINT)
-    scenario = at_rate(runner.scenario.with_(**{"workload.num_requests": count}), rate_per_s)
+    scenario = point_scenario(runner.scenario, rate_per_s)
     logs = [
         np.log(mean_e2e_s(runner.run(each, proposer, 0, scenario)))
         - np.log(mean_e2e_s(runner.run(each, proposer, gamma, scenario)))
         for each in replications
     ]
     return LoadPoint(rate_per_s, np.array(logs))
+
+
+def point_scenario(scenario: Scenario, rate_per_s: float) -> Scenario:
+    """The scenario as it is simulated at one load of the curve."""
+    count = min(num_requests(scenario.workload), MAX_REQUESTS_PER_POINT)
+    return at_rate(scenario.with_(**{"workload.num_requests": count}), rate_per_s)
 
 
 def at_rate(scenario: Scenario, rate_per_s: float) -> Scenario:

@@ -6,6 +6,7 @@ from simcore.cost.price import decode_step, law_tables
 from simcore.matching import FITTED, mismatches
 from simcore.planner.break_even import BreakEven
 from simcore.planner.document import Candidate, Decision
+from simcore.planner.recommendation import Recommendation
 from simcore.profile.store import StoredProfile
 from simcore.scenario import Scenario
 from simcore.workload.load import mean_rate_per_s
@@ -46,12 +47,43 @@ def decide(best: Candidate, edge: BreakEven) -> Decision:
     )
 
 
+def decide_as_recommended(decision: Decision, found: Recommendation) -> Decision:
+    """The decision for the way that the recommendation ships."""
+    shipped = found.shipped
+    if shipped.kind == "off":
+        if decision.choice == "off":
+            return decision
+        return Decision(
+            choice="off",
+            proposer=None,
+            num_speculative_tokens=0,
+            verdict="indistinguishable",
+            reason=f"{decision.reason} Yet off is shipped: {found.reason}.",
+        )
+    proposer = shipped.speculation.proposer
+    length = shipped.speculation.num_speculative_tokens
+    if shipped.kind == "fixed" and (proposer, length) == (
+        decision.proposer,
+        decision.num_speculative_tokens,
+    ):
+        return decision
+    return Decision(
+        choice="speculate",
+        proposer=proposer,
+        num_speculative_tokens=length,
+        verdict="pays",
+        reason=f"{found.reason}.",
+    )
+
+
 def caveats(
     stored: StoredProfile,
     scenario: Scenario,
     candidates: tuple[Candidate, ...],
     best: Candidate,
     edge: BreakEven,
+    *,
+    is_recommended: bool = False,
 ) -> tuple[str, ...]:
     """What a reader must know before signing; each only where it applies."""
     found = [
@@ -80,7 +112,8 @@ def caveats(
             f"Acceptance is the fitted model {speculation.acceptance!r}, also at draft lengths "
             "that nobody measured; replay recorded requests where there are any."
         )
-    if speculation.policy.kind != "fixed" or speculation.schemes()[0].is_tree:
+    has_own_way = speculation.policy.kind != "fixed" or speculation.schemes()[0].is_tree
+    if has_own_way and not is_recommended:
         found.append(
             "The scenario's own policy or tree is left out: a plan compares fixed draft lengths; "
             "simulate the scenario to see it."

@@ -6,6 +6,7 @@ from pydantic import Field
 
 from simcore.metrics.estimate import CONFIDENCE
 from simcore.metrics.summary import Summary
+from simcore.planner.recommendation import Recommendation
 from simcore.profile.schema import Frozen, Identity, Proposer, Provenance
 from simcore.scenario import Scenario
 
@@ -106,3 +107,6 @@ class Plan(Frozen):
     candidates: tuple[Candidate, ...]
     not_measured: tuple[NotMeasured, ...]
     caveats: tuple[str, ...]
+    recommendation: Recommendation | None = Field(
+        None, description="null: of a plan that compared fixed draft lengths only"
+    )

@@ -4,7 +4,6 @@ import numpy as np
 
 from simcore.errors import ScenarioError
 from simcore.matching import matching_records, usable_gammas
-from simcore.metrics.summary import Summary, mean_e2e_s, summarise
 from simcore.planner.break_even import (
     NUM_BISECTIONS,
     NUM_GRID_RATES,
@@ -12,7 +11,7 @@ from simcore.planner.break_even import (
     LoadPoint,
     find_break_even,
 )
-from simcore.planner.decision import caveats, decide
+from simcore.planner.decision import caveats, decide, decide_as_recommended
 from simcore.planner.document import (
     BreakEvenReport,
     Candidate,
@@ -22,6 +21,8 @@ from simcore.planner.document import (
     ProfileCard,
     Speedup,
 )
+from simcore.planner.recommend import Compared, recommend, usual_runs
+from simcore.planner.recommendation import Recommendation
 from simcore.planner.replication import (
     Interval,
     Progress,
@@ -31,15 +32,15 @@ from simcore.planner.replication import (
     replications,
     run_counter,
 )
+from simcore.planner.way_runs import checked_summary, latency_of, way_runs
 from simcore.profile.store import StoredProfile, load_profile
 from simcore.scenario import Scenario
-from simcore.serving.simulation import SimulationResult, origin
+from simcore.serving.simulation import origin
 
 GAMMAS = tuple(range(1, 9))
 DEFAULT_REPLICATIONS = 20
 BREAK_EVEN_REPLICATIONS = 8
 MAX_BREAK_EVEN_RUNS = 2 * (NUM_GRID_RATES + NUM_BISECTIONS)  # off and on, for progress
-SLO_TOLERANCE = 0.002
 
 
 def make_plan(
@@ -47,12 +48,14 @@ def make_plan(
     *,
     stored: StoredProfile | None = None,
     num_replications: int = DEFAULT_REPLICATIONS,
+    with_policies: bool = True,
     progress: Progress | None = None,
 ) -> Plan:
     """Compare off with every measured γ up to 8 of the scenario's proposer, or of all of them.
 
-    All candidates meet the same requests at the same offered load. Raises ScenarioError where
-    nothing in the profile fits the scenario's contract and sampling.
+    All candidates meet the same requests at the same offered load; so do, `with_policies`, the
+    policies and trees that a recommendation makes for the best proposer. Raises ScenarioError
+    where nothing in the profile fits the scenario's contract and sampling.
     """
     if num_replications < 2:  # noqa: PLR2004  an interval needs two
         raise ScenarioError(f"{num_replications} replications; an interval needs at least 2")
@@ -61,8 +64,10 @@ def make_plan(
     gammas, not_measured = _gammas(stored, scenario, proposers)
     total = sum(1 + len(found) for found in gammas.values()) * (1 + num_replications)
     total += MAX_BREAK_EVEN_RUNS * BREAK_EVEN_REPLICATIONS
+    total += usual_runs(num_replications) if with_policies else 0
     runner = Runner(scenario, stored, run_counter(progress, total))
-    candidates = _compare(runner, gammas, replications(scenario.seed, num_replications))
+    truths = replications(scenario.seed, num_replications)
+    candidates, runs = _compare(runner, gammas, truths)
     best = next(each for each in candidates if each.is_best)
     assert best.proposer is not None
     edge = find_break_even(
@@ -71,18 +76,26 @@ def make_plan(
         best.num_speculative_tokens,
         replications(scenario.seed, BREAK_EVEN_REPLICATIONS),
     )
+    decision, speedup, found = decide(best, edge), best.speedup, None
+    if with_policies:
+        key = (best.proposer, best.num_speculative_tokens)
+        numbers = {name: each.numbers for name, each in runs.items()}
+        found = recommend(runner, Compared(numbers, key, edge, truths))
+        decision = decide_as_recommended(decision, found)
+        speedup = _shipped_speedup(found, num_replications) or speedup
     if progress is not None:
         progress(total, total)
     return Plan(
         origin=origin(scenario, stored) | {"num_replications": num_replications},
         profile=_card(stored),
         scenario=scenario,
-        decision=decide(best, edge),
-        speedup=best.speedup,
+        decision=decision,
+        speedup=speedup,
         break_even=_edge_report(best, edge),
         candidates=candidates,
         not_measured=not_measured,
-        caveats=caveats(stored, scenario, candidates, best, edge),
+        caveats=caveats(stored, scenario, candidates, best, edge, is_recommended=with_policies),
+        recommendation=found,
     )
 
 
@@ -135,14 +148,14 @@ def _gammas(
 
 def _compare(
     runner: Runner, gammas: dict[str, tuple[int, ...]], truths: tuple[Replication, ...]
-) -> tuple[Candidate, ...]:
+) -> tuple[tuple[Candidate, ...], dict[tuple[str, int], "_Runs"]]:
     """Off once, then every proposer and γ; each against off under the same replication."""
     runs: dict[tuple[str, int], _Runs] = {}
     for proposer, chosen in gammas.items():
         for gamma in (0, *chosen):
             runs[proposer, gamma] = _Runs(runner, proposer, gamma, truths)
     ratios = {
-        (proposer, gamma): runs[proposer, 0].e2e_s / found.e2e_s
+        (proposer, gamma): runs[proposer, 0].numbers.e2e_s / found.numbers.e2e_s
         for (proposer, gamma), found in runs.items()
     }
     speculating = [key for key in runs if key[1] > 0]
@@ -151,49 +164,39 @@ def _compare(
             f"the profile measured none of γ = {list(GAMMAS)} for {list(gammas)}; there is nothing "
             "to compare with off"
         )
-    meeting = [key for key in speculating if runs[key].meets_slo_as(runs[key[0], 0])]
+    meeting = [
+        key for key in speculating if runs[key].numbers.keeps_slo_as(runs[key[0], 0].numbers)
+    ]
     best = max(meeting or speculating, key=lambda key: float(np.mean(np.log(ratios[key]))))
     first_off = (next(iter(gammas)), 0)
-    return tuple(
+    candidates = tuple(
         _candidate(key, runs, ratios, best) for key in runs if key[1] > 0 or key == first_off
+    )
+    return candidates, runs
+
+
+def _shipped_speedup(found: Recommendation, num_replications: int) -> Speedup | None:
+    """Of the way that ships; None where that is off."""
+    shipped = found.shipped
+    if shipped.kind == "off":
+        return None
+    planned = next(each for each in shipped.loads if each.load == "planned")
+    return Speedup(
+        value=planned.speedup,
+        interval=planned.speedup_interval,
+        num_replications=num_replications,
     )
 
 
 class _Runs:
-    """One candidate under every replication: the few numbers that are kept of each run."""
+    """One candidate under every replication, and once with the profile taken at its word."""
 
     def __init__(
         self, runner: Runner, proposer: str, gamma: int, truths: tuple[Replication, ...]
     ) -> None:
-        self.summary = _checked_summary(runner.run_as_measured(proposer, gamma))
-        e2e_s, tpot_s, good = [], [], []
-        for truth in truths:
-            result = runner.run(truth, proposer, gamma)
-            summary = _checked_summary(result)
-            e2e_s.append(mean_e2e_s(result))
-            tpot_s.append(summary.tpot.mean_s or np.nan)
-            good.append(np.nan if summary.goodput_fraction is None else summary.goodput_fraction)
-        self.e2e_s = np.array(e2e_s)
-        self.tpot_s = np.array(tpot_s)
-        self.goodput_fractions = np.array(good)
-
-    def meets_slo_as(self, off: "_Runs") -> bool:
-        """Not clearly less often than off: within two standard errors, or one in 500 requests."""
-        change = self.goodput_fractions - off.goodput_fractions
-        if np.isnan(change).all():
-            return True
-        error = float(change.std(ddof=1) / np.sqrt(len(change)))
-        return bool(change.mean() >= -max(2.0 * error, SLO_TOLERANCE))
-
-
-def _checked_summary(result: SimulationResult) -> Summary:
-    summary = summarise(result)
-    if summary.num_counted == 0:
-        raise ScenarioError(
-            f"no request finished after the warm-up ({summary.num_requests}); every prompt may be "
-            "larger than the KV cache, or num_requests too small for warmup_fraction"
-        )
-    return summary
+        self.summary = checked_summary(runner.run_as_measured(proposer, gamma))
+        results = (runner.run(truth, proposer, gamma) for truth in truths)
+        self.numbers = way_runs(results, latency_of(runner.scenario.slo))
 
 
 def _candidate(
@@ -204,15 +207,16 @@ def _candidate(
 ) -> Candidate:
     proposer, gamma = key
     against_best = ratio_interval(ratios[best] / ratios[key])
-    tpot = float(np.mean(runs[proposer, 0].tpot_s / runs[key].tpot_s))
-    good = float(np.mean(runs[key].goodput_fractions))
+    off, own = runs[proposer, 0].numbers, runs[key].numbers
+    tpot = float(np.mean(off.tpot_s / own.tpot_s))
+    good = float(np.mean(own.goodput_fraction))
     return Candidate(
         proposer=proposer if gamma > 0 else None,
         num_speculative_tokens=gamma,
         speedup=_speedup(ratio_interval(ratios[key]), len(ratios[key])),
         tpot_speedup=None if np.isnan(tpot) else tpot,
         goodput_fraction=None if np.isnan(good) else good,
-        meets_slo_as_off=runs[key].meets_slo_as(runs[proposer, 0]),
+        meets_slo_as_off=own.keeps_slo_as(off),
         served_fraction=runs[key].summary.served_fraction,
         is_best=key == best,
         indistinguishable_from_best=against_best.lower <= 1.0,

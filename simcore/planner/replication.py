@@ -19,6 +19,7 @@ from simcore.profile.store import StoredProfile
 from simcore.scenario import Scenario
 from simcore.serving.setup import Variation
 from simcore.serving.simulation import SimulationResult, simulate
+from simcore.speculation import Speculation
 from simcore.workload.sampling import bootstrap_pools
 
 Progress = Callable[[int, int], None]  # (simulations done, simulations in all, roughly)
@@ -122,6 +123,26 @@ class Runner:
         variation = replication.variation(self.stored, self.traces(proposer), gamma)
         asked = replication.scenario(scenario or self.scenario, proposer, gamma)
         return self._simulate(asked, proposer, variation)
+
+    def run_way(
+        self,
+        replication: Replication,
+        proposer: str,
+        speculation: Speculation,
+        scenario: Scenario | None = None,
+    ) -> SimulationResult:
+        """Any way to speculate under one replication, on this proposer's recordings."""
+        gamma = speculation.num_speculative_tokens
+        variation = replication.variation(self.stored, self.traces(proposer), gamma)
+        asked = replication.scenario(scenario or self.scenario, proposer, gamma)
+        if gamma > 0:
+            asked = asked.with_(speculation=speculation.model_dump(mode="json"))
+        return self._simulate(asked, proposer, variation)
+
+    def run_way_as_measured(self, proposer: str, speculation: Speculation) -> SimulationResult:
+        """The same under the scenario's own seed, with the profile taken at its word."""
+        asked = self.scenario.with_(speculation=speculation.model_dump(mode="json"))
+        return self._simulate(asked, proposer, None)
 
     def _simulate(
         self, scenario: Scenario, proposer: str, variation: Variation | None

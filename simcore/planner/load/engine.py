@@ -144,25 +144,28 @@ def _levels(most: float) -> FloatArray:
     return np.unique(np.rint(np.geomspace(1.0, last, MOST_LEVELS)))
 
 
-def _times(scenario: Scenario, basis: LoadBasis, mode: DraftMode, levels: FloatArray) -> LifeTimes:
-    law, rules = basis.cycle_law(scenario, mode), RULES[scenario.deployment.preset]
-    requests = basis.requests
+def lives_of(scenario: Scenario, basis: LoadBasis, mode: DraftMode) -> Lives:
+    """What the workload's requests need at one draft mode."""
+    law, requests = basis.cycle_law(scenario, mode), basis.requests
     weights = law.cycles / max(law.cycles.sum(), 1e-300)
     context = float(weights @ (requests.prompt_tokens + (requests.output_tokens - 1) / 2.0))
-    lives = Lives(
+    return Lives(
         cycles=law,
         mode=mode,
         context_tokens=context,
         prompt_tokens=basis.prompt_tokens,
         may_speculate=1.0 - scenario.speculation.plain_fraction,
-        is_padded=rules.pads_drafts,
+        is_padded=RULES[scenario.deployment.preset].pads_drafts,
     )
+
+
+def _times(scenario: Scenario, basis: LoadBasis, mode: DraftMode, levels: FloatArray) -> LifeTimes:
     return life_times(
         basis.law_tables(scenario),
-        lives,
+        lives_of(scenario, basis, mode),
         levels,
         budget_tokens=float(scenario.deployment.max_num_batched_tokens),
-        prefills_apart=rules.prefills_apart,
+        prefills_apart=RULES[scenario.deployment.preset].prefills_apart,
     )
 
 
