@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simcore.errors import InfeasibleError, ScenarioError, TreeError
+from simcore.planner.batch_table import best_rows
 from simcore.planner.break_even import BreakEven, point_scenario
 from simcore.planner.choose import choose, expected_regrets
 from simcore.planner.fallback import fallback_of, hysteresis_of
@@ -197,15 +198,11 @@ class _Recommender:
         return _Tried(way, planned, self.compared.runs[way.proposer, 0])
 
     def _contending_lengths(self) -> set[tuple[str, int]]:
-        """Fixed lengths of the last round: the best, and by the closed form at either end."""
+        """Fixed lengths of the last round: the best, and those of the closed form's table."""
         proposer, best = self.compared.best
-        times = self.policies.times
-        heavy = self._batch_at("heavy")
-        ends = (0, int(np.searchsorted(times.batch_sizes, heavy).clip(0, len(times.plain_s) - 1)))
-        found = {(proposer, best)}
-        for place in ends:
-            at = min(self.lengths, key=lambda length: times.of(length)[place])
-            found.add((proposer, at))
+        rows = best_rows(self.policies.times, self.scenario.deployment.max_num_seqs)
+        lengths = {best, *(row.num_speculative_tokens for row in rows)} - {0}
+        found = {(proposer, length) for length in lengths}
         runs = self.compared.runs
         for other in {name for name, _ in runs} - {proposer}:
             key = min(

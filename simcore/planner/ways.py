@@ -103,11 +103,13 @@ class PolicyWays:
             rows = best_rows(_only(self.times, own), seats)
         label = f"{self.proposer}, batch-size table {_by_length(rows)}"
         if len(rows) < LEAST_LENGTHS:
-            length = rows[0].num_speculative_tokens
+            length, shown = rows[0].num_speculative_tokens, max(self.lengths)
+            among = f"0 to {shown}" if self.is_recorded else f"0 and {best_length}"
             self.pruned.append(
                 Pruned(
                     label=f"{self.proposer}, batch-size table",
-                    reason=f"one draft length, {length}, is the best at every batch up to {seats}",
+                    reason=f"of draft lengths {among}, {length} is the best at every batch up to "
+                    f"{seats}, by the closed form",
                 )
             )
             return
