@@ -13,9 +13,12 @@ if TYPE_CHECKING:
     from simcore.errors import InfeasibleError, ProfileError, ScenarioError, SpecplanError
     from simcore.metrics.replicated import ReplicatedSummary, simulate_seeds
     from simcore.metrics.summary import Summary, summarise
+    from simcore.planner.capacity import find_capacity
+    from simcore.planner.capacity_document import Capacity
     from simcore.planner.compare import compare, draft_lengths
     from simcore.planner.comparison import Comparison
     from simcore.planner.plan import make_plan
+    from simcore.planner.replicas import find_replicas
     from simcore.profile.store import StoredProfile, bundled_profiles, load_profile, write_profile
     from simcore.scenario import Scenario, dump_scenario, load_scenario
     from simcore.scenario_files import open_scenario
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CallerPolicy",
+    "Capacity",
     "Comparison",
     "InfeasibleError",
     "PolicyView",
@@ -39,6 +43,8 @@ __all__ = [
     "compare",
     "draft_lengths",
     "dump_scenario",
+    "find_capacity",
+    "find_replicas",
     "load_profile",
     "load_scenario",
     "make_plan",
@@ -52,6 +58,7 @@ __all__ = [
 # Each name is loaded when it is first used: a run without a plan need not wait for scipy.
 _MODULES = {
     "CallerPolicy": "simcore.serving.caller_policy",
+    "Capacity": "simcore.planner.capacity_document",
     "Comparison": "simcore.planner.comparison",
     "InfeasibleError": "simcore.errors",
     "PolicyView": "simcore.serving.caller_policy",
@@ -67,6 +74,8 @@ _MODULES = {
     "compare": "simcore.planner.compare",
     "draft_lengths": "simcore.planner.compare",
     "dump_scenario": "simcore.scenario",
+    "find_capacity": "simcore.planner.capacity",
+    "find_replicas": "simcore.planner.replicas",
     "load_profile": "simcore.profile.store",
     "load_scenario": "simcore.scenario",
     "make_plan": "simcore.planner.plan",

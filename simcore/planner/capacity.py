@@ -16,8 +16,8 @@ from simcore.planner.capacity_document import (
 )
 from simcore.planner.economics import GivenFigures, economics, with_given
 from simcore.planner.estimate import estimate as closed_form
-from simcore.planner.ledger import speculation_ledger
-from simcore.planner.limit_search import Judgement, LimitSearch
+from simcore.planner.ledger import reserved_tokens, speculation_ledger
+from simcore.planner.limit_search import MAX_LOOKS, Judgement, LimitSearch
 from simcore.planner.load_bench import (
     KEEPS_UP,
     MOST_USERS_PER_SEAT,
@@ -70,12 +70,13 @@ def find_capacity(
     def bench(service: Scenario) -> LoadBench:
         return LoadBench(service, stored, num_seeds, count)
 
-    plain = at_fixed_length(
-        scenario, scenario.seed, proposer or scenario.speculation.proposer, 0
-    )
+    plain = at_fixed_length(scenario, scenario.seed, proposer or scenario.speculation.proposer, 0)
     plain = plain.with_(**{"workload.num_requests": num_requests_of(bench(plain))})
+    stated = _stated(plain, scenario, stored, proposer, num_speculative_tokens)
     off = _capacity_of(bench(plain), "off", stored, given)
-    speculating = _speculating(plain, scenario, stored, off, proposer, num_speculative_tokens)
+    speculating = (
+        stated if isinstance(stated, Scenario) else _best_by_closed_form(stated, plain, stored, off)
+    )
     same = speculating.speculation.num_speculative_tokens == 0
     on = off if same else _capacity_of(bench(speculating), _label(speculating), stored, given)
     if progress is not None:
@@ -163,7 +164,7 @@ def _capacity_of(
         best = float(math.floor(best))
     metrics: dict[str, Estimate] = {}
     if best > 0.0:
-        metrics = _kept(bench.summary(best))
+        metrics = _kept(bench.summary(best, MAX_LOOKS * bench.num_seeds))
     speculation = bench.scenario.speculation
     interval = _interval(found)
     users = (round(interval[0]), round(interval[1])) if bench.is_closed_loop else None
@@ -180,9 +181,7 @@ def _capacity_of(
         by_seed=found.by_seed(bench.num_seeds) if found.met is not None else (),
         bound_by=_bound_by(bench, found),
         reason=_reason(bench, found),
-        saturation_rate_per_s=None
-        if bench.is_closed_loop
-        else estimate(bench.saturations_per_s()),
+        saturation_rate_per_s=None if bench.is_closed_loop else estimate(bench.saturations_per_s()),
         tested=tuple(_tested(bench, each) for each in found.tried),
         at_capacity=metrics,
         economics=economics(stored, bench.scenario, given, metrics) if metrics else None,
@@ -240,51 +239,68 @@ def _tested(bench: LoadBench, tried: Judgement) -> TestedLoad:
     )
 
 
-def _speculating(
+Candidates = dict[str, tuple[int, ...]]  # proposer -> draft lengths
+
+
+def _stated(
     plain: Scenario,
     asked: Scenario,
     stored: StoredProfile,
-    off: ServiceCapacity,
     proposer: str | None,
     gamma: int | None,
-) -> Scenario:
-    """The service that speculates, on the same requests as the plain one."""
+) -> Scenario | Candidates:
+    """The service that speculates, as far as it is stated: else what the closed form chooses of.
+
+    Raises what its simulation would, before anything is searched.
+    """
     own = asked.speculation
-    if gamma == 0:
-        return plain
+    found = plain
     if proposer is None and gamma is None and own.num_speculative_tokens > 0:
-        return plain.with_(speculation=own.model_dump(mode="json"))
-    name = proposer or own.proposer
-    best = _best_by_closed_form(plain, stored, off, name, gamma)
-    return at_fixed_length(plain, plain.seed, *best)
+        found = plain.with_(speculation=own.model_dump(mode="json"))
+    elif gamma != 0:
+        candidates = _candidates(plain, stored, proposer or own.proposer, gamma)
+        if sum(map(len, candidates.values())) > 1:
+            return candidates
+        ((name, (length,)),) = candidates.items()
+        found = at_fixed_length(plain, plain.seed, name, length)
+    reserved_tokens(found, stored)  # sets the service up
+    return found
+
+
+def _candidates(
+    plain: Scenario, stored: StoredProfile, proposer: str | None, gamma: int | None
+) -> Candidates:
+    names = (proposer,) if proposer is not None else _fitting_proposers(plain, stored)
+    known = {name: usable_gammas(stored, plain, name) for name in names}
+    found = {}
+    for name, lengths in known.items():
+        wanted = [
+            each for each in lengths if each == gamma or (gamma is None and each <= MAX_GAMMA)
+        ]
+        if wanted:
+            found[name] = tuple(wanted)
+    if not found:
+        measured = "; ".join(f"{name}: {list(lengths)}" for name, lengths in known.items())
+        raise ScenarioError(
+            f"no proposer was measured at γ = {gamma or f'1 to {MAX_GAMMA}'}; measured are "
+            f"{measured}: choose one of these"
+        )
+    return found
 
 
 def _best_by_closed_form(
-    plain: Scenario,
-    stored: StoredProfile,
-    off: ServiceCapacity,
-    proposer: str | None,
-    gamma: int | None,
-) -> tuple[str, int]:
-    """(proposer, γ) of the best speed-up of a cycle at off's mean batch and context."""
+    candidates: Candidates, plain: Scenario, stored: StoredProfile, off: ServiceCapacity
+) -> Scenario:
+    """The best speed-up of a cycle at off's mean batch and context."""
     batch = max(1, round(_mean(off, "mean_batch_size")))
     context = max(1, round(_mean(off, "mean_context_tokens")))
-    names = (proposer,) if proposer is not None else _fitting_proposers(plain, stored)
-    if gamma is not None and len(names) == 1:
-        return names[0], gamma
-    found: dict[tuple[str, int], float] = {}
-    for name in names:
-        points = closed_form(
-            stored, plain, name, batch_sizes=(batch,), context_tokens=context
-        ).points[batch]
-        found |= {(name, each.gamma): each.speedup for each in points if each.gamma <= MAX_GAMMA}
-    wanted = {key: each for key, each in found.items() if gamma in (None, key[1])}
-    if not wanted:
-        known = {name: list(usable_gammas(stored, plain, name)) for name in names}
-        raise ScenarioError(
-            f"nobody drafted {gamma} tokens; measured are {known}: choose one of these"
-        )
-    return max(wanted, key=lambda key: wanted[key])
+    speedups: dict[tuple[str, int], float] = {}
+    for name, lengths in candidates.items():
+        found = closed_form(stored, plain, name, batch_sizes=(batch,), context_tokens=context)
+        points = (each for each in found.points[batch] if each.gamma in lengths)
+        speedups |= {(name, each.gamma): each.speedup for each in points}
+    best = max(speedups, key=lambda key: speedups[key])
+    return at_fixed_length(plain, plain.seed, *best)
 
 
 def _mean(off: ServiceCapacity, metric: str) -> float:
@@ -313,7 +329,8 @@ def _caveats(
     found = []
     if stored.profile.source.value != "measured":
         found.append(
-            f"The profile's numbers are {stored.profile.source.value}, not measured on your machine."
+            f"The profile's numbers are {stored.profile.source.value}, not measured on your "
+            "machine."
         )
     if scenario.speculation.num_speculative_tokens == 0 and on is not off:
         found.append(

@@ -129,7 +129,8 @@ class Fleet(Frozen):
     label: str
     proposer: str | None
     num_speculative_tokens: int
-    one_replica: ServiceCapacity
+    one_replica_rate_per_s: float = Field(description="capacity of one, its interval beside it")
+    one_replica_interval: tuple[float, float]
     replicas: int | None = Field(description="fewest that surely meet the SLO at the highest rate")
     at_least: int | None = Field(description="fewest that do not surely miss it there")
     by_division: int | None = Field(description="rate over the capacity of one, rounded up")

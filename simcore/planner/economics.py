@@ -1,5 +1,7 @@
 """Price and power of a service's devices: the profile's own, or what the user states."""
 
+from pydantic import Field
+
 from simcore.metrics.consumption import devices_of_a_replica
 from simcore.metrics.estimate import Estimate
 from simcore.planner.capacity_document import Economics, Origin
@@ -15,8 +17,8 @@ COST = "consumption.cost_usd_per_million_output_tokens"
 class GivenFigures(Frozen):
     """What the user states of one device, in place of the profile; None: nothing."""
 
-    price_usd_per_hour: float | None = None
-    power_w: float | None = None
+    price_usd_per_hour: float | None = Field(None, ge=0.0)
+    power_w: float | None = Field(None, ge=0.0)
 
 
 def with_given(stored: StoredProfile, given: GivenFigures) -> StoredProfile:

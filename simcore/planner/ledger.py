@@ -26,7 +26,7 @@ def speculation_ledger(
     if budget.usable_bytes is None:  # the room is stated, all of this taken off before
         weights = wider = 0
     lost = max(plain.total_tokens - budget.total_tokens, 0)
-    reserved = _reserved_tokens(off, stored), _reserved_tokens(on, stored)
+    reserved = reserved_tokens(off, stored), reserved_tokens(on, stored)
     held_back = _times_batch(reserved[1] - reserved[0], metrics)
     return Ledger(
         kv_tokens_off=plain.total_tokens,
@@ -44,7 +44,7 @@ def speculation_ledger(
     )
 
 
-def _reserved_tokens(scenario: Scenario, stored: StoredProfile) -> int:
+def reserved_tokens(scenario: Scenario, stored: StoredProfile) -> int:
     """Of one request beyond its committed tokens in a step, as the engine's rules set it up."""
     changes = {"workload.num_requests": 1} if scenario.workload.recording is None else {}
     limits = new_state(scenario.with_(**changes), stored).state.limits

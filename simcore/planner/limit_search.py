@@ -136,11 +136,16 @@ def search_limit(
 
 def _met_below(ask: Callable[[float], Judgement], start: float, least: float) -> Judgement | None:
     found = ask(start)
-    if found.verdict == "met" or ask(least).verdict != "met":
-        return found if found.verdict == "met" else None
-    while found.verdict != "met":
-        found = ask(max(found.load / 2, least))
-    return found
+    if found.verdict == "met":
+        return found
+    if ask(least).verdict != "met":
+        return None
+    load = start
+    while True:  # ends at the lightest, which is met
+        load = max(load / 2, least)
+        found = ask(load)
+        if found.verdict == "met":
+            return found
 
 
 def _missed_above(ask: Callable[[float], Judgement], start: float, most: float) -> Judgement | None:
@@ -162,8 +167,11 @@ def _narrow(
     """Bisect the sides of what is undecided, or all that lies between."""
     while len(tried) < MAX_LOADS:
         met = max(
-            (each for each in tried.values() if met.load <= each.load < missed.load
-             and each.verdict == "met"),
+            (
+                each
+                for each in tried.values()
+                if met.load <= each.load < missed.load and each.verdict == "met"
+            ),
             key=lambda each: each.load,
         )
         missed = min(

@@ -61,9 +61,7 @@ class LoadBench:
             deployment = self.scenario.deployment
             seats = deployment.replicas * deployment.max_num_seqs
             most = float(MOST_USERS_PER_SEAT * seats)
-            return search_limit(
-                self.judge, start=float(seats), least=1.0, most=most, is_whole=True
-            )
+            return search_limit(self.judge, start=float(seats), least=1.0, most=most, is_whole=True)
         saturation = self.saturation_rate_per_s()
         return search_limit(
             self.judge,
@@ -76,10 +74,10 @@ class LoadBench:
         """Whether the service bears this load."""
         return judge(load, partial(self._margins, load), self.num_seeds)
 
-    def summary(self, load: float) -> ReplicatedSummary:
-        """Every metric at this load, over the first seeds."""
+    def summary(self, load: float, num_seeds: int) -> ReplicatedSummary:
+        """Every metric at this load, over so many seeds."""
         found: list[Summary] = [
-            summarise(self._run(self.at(load), index)) for index in range(self.num_seeds)
+            summarise(self._run(self.at(load), index)) for index in range(num_seeds)
         ]
         return replicate(found)
 

@@ -26,7 +26,7 @@ def example_curve(peak_per_s: float) -> LoadCurve:
 
 
 def read_curve(path: Path) -> LoadCurve:
-    """24 hourly rates from a CSV with the columns hour (0 to 23) or timestamp (ISO), and rate_per_s.
+    """24 hourly rates from a CSV with rate_per_s beside hour (0 to 23) or timestamp (ISO).
 
     Several rows of one hour of the day, of several days too, give its highest rate: that is what
     the replicas must carry. Raises ScenarioError.

@@ -7,8 +7,9 @@ from collections.abc import Callable
 from simcore.errors import ScenarioError
 from simcore.metrics.consumption import devices_of_a_replica
 from simcore.metrics.replicated import seeds_of
-from simcore.planner.capacity import DEFAULT_SEEDS, USUAL_RUNS, find_capacity
+from simcore.planner.capacity import DEFAULT_SEEDS, find_capacity
 from simcore.planner.capacity_document import (
+    Capacity,
     Fleet,
     HourNeed,
     LoadCurve,
@@ -37,33 +38,35 @@ def find_replicas(
     proposer: str | None = None,
     num_speculative_tokens: int | None = None,
     given: GivenFigures | None = None,
+    one: Capacity | None = None,
     progress: Progress | None = None,
 ) -> ReplicaPlan:
     """The fewest replicas that surely meet the SLO at a rate, or at every hour of a day.
 
     The capacity of one replica says where to look; the count itself is simulated with the
     scenario's routing, one replica fewer too. Arguments are those of `find_capacity`, and so are
-    the errors; an SLO that no load meets gives null, with the reason.
+    the errors; an SLO that no load meets gives null, with the reason. `one` avoids searching the
+    capacity of one replica again.
     """
     given = given or GivenFigures()
     stored = with_given(stored or load_profile(scenario.profile), given)
     curve = demand if isinstance(demand, LoadCurve) else None
-    rates_per_s = curve.rates_per_s if curve is not None else (float(demand),)  # type: ignore[arg-type]  # a number, as it is no curve
-    _check(scenario, rates_per_s)
-    total = USUAL_RUNS + 2 * USUAL_FLEET_RUNS
-    count = run_counter(progress, total)
-    one = find_capacity(
-        scenario.with_(**{"deployment.replicas": 1}),
-        stored=stored,
-        num_seeds=num_seeds,
-        proposer=proposer,
-        num_speculative_tokens=num_speculative_tokens,
-        given=given,
-        progress=None if progress is None else lambda done, _: progress(done, total),
-    )
+    rates_per_s = check_demand(scenario, demand)
+    if one is None:
+        one = find_capacity(
+            scenario.with_(**{"deployment.replicas": 1}),
+            stored=stored,
+            num_seeds=num_seeds,
+            proposer=proposer,
+            num_speculative_tokens=num_speculative_tokens,
+            given=given,
+            progress=progress,
+        )
+    total = 2 * USUAL_FLEET_RUNS
+    count, num_requests = run_counter(progress, total), one.num_requests
 
     def fleet(each: ServiceCapacity) -> Fleet:
-        return _fleet(each, one.num_requests, stored, num_seeds, rates_per_s, curve, count)
+        return _fleet(each, num_requests, stored, num_seeds, rates_per_s, curve, count)
 
     off = fleet(one.off)
     on = off if one.on == one.off else fleet(one.on)
@@ -80,7 +83,9 @@ def find_replicas(
     )
 
 
-def _check(scenario: Scenario, rates_per_s: tuple[float, ...]) -> None:
+def check_demand(scenario: Scenario, demand: float | LoadCurve) -> tuple[float, ...]:
+    """The rates that replicas are counted for. Raises ScenarioError where there can be none."""
+    rates_per_s = demand.rates_per_s if isinstance(demand, LoadCurve) else (demand,)
     if scenario.workload.arrivals.kind == "closed_loop":
         raise ScenarioError(
             "a closed loop has users and no rate; give the workload arrivals with a rate to count "
@@ -93,6 +98,7 @@ def _check(scenario: Scenario, rates_per_s: tuple[float, ...]) -> None:
             )
     if not any(rates_per_s):
         raise ScenarioError("rate 0 requests/s needs no replica; expected more than 0")
+    return rates_per_s
 
 
 class _Sizing:
@@ -108,19 +114,23 @@ class _Sizing:
         self._benches: dict[int, LoadBench] = {}
         self._seen: dict[int, list[tuple[float, Verdict]]] = {}
 
-    def fewest(self, rate_per_s: float) -> tuple[int, int]:
-        """(fewest that do not surely miss, fewest that surely meet). Raises ScenarioError."""
+    def fewest(self, rate_per_s: float) -> int:
+        """The fewest that surely meet the SLO. Raises ScenarioError beyond MOST_REPLICAS."""
         if rate_per_s == 0.0:
-            return 1, 1
+            return 1
         count = max(1, math.ceil(rate_per_s / self._one_per_s))
         while self._verdict(count, rate_per_s) != "met":
             count += 1
         while count > 1 and self._verdict(count - 1, rate_per_s) == "met":
             count -= 1
-        least = count
+        return count
+
+    def fewest_possible(self, rate_per_s: float) -> int:
+        """The fewest that do not surely miss it."""
+        least = self.fewest(rate_per_s)
         while least > 1 and self._verdict(least - 1, rate_per_s) != "missed":
             least -= 1
-        return least, count
+        return least
 
     def _verdict(self, count: int, rate_per_s: float) -> Verdict:
         if count > MOST_REPLICAS:
@@ -164,17 +174,18 @@ def _fleet(
     peak_per_s = max(rates_per_s)
     # From the highest rate down: what it takes there bounds what it takes below.
     needs = {rate: sizing.fewest(rate) for rate in sorted(set(rates_per_s), reverse=True)}
-    at_least, replicas = needs[peak_per_s]
+    replicas, at_least = needs[peak_per_s], sizing.fewest_possible(peak_per_s)
     by_division = math.ceil(peak_per_s / one.max_rate_per_s)
     devices = devices_of_a_replica(stored.profile, one.scenario.speculation)
-    hours = [needs[rate][1] for rate in rates_per_s] if curve is not None else []
+    hours = [needs[rate] for rate in rates_per_s] if curve is not None else []
     static, scaled = float(24 * replicas * devices), float(sum(hours) * devices)
     price = stored.profile.identity.hardware.price_usd_per_hour
     return Fleet(
         label=one.label,
         proposer=one.proposer,
         num_speculative_tokens=one.num_speculative_tokens,
-        one_replica=one,
+        one_replica_rate_per_s=one.max_rate_per_s or 0.0,
+        one_replica_interval=one.interval or (0.0, 0.0),
         replicas=replicas,
         at_least=at_least,
         by_division=by_division,
@@ -211,7 +222,8 @@ def _no_fleet(one: ServiceCapacity) -> Fleet:
         label=one.label,
         proposer=one.proposer,
         num_speculative_tokens=one.num_speculative_tokens,
-        one_replica=one,
+        one_replica_rate_per_s=one.max_rate_per_s or 0.0,
+        one_replica_interval=one.interval or (0.0, 0.0),
         replicas=None,
         at_least=None,
         by_division=None,

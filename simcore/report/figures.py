@@ -6,6 +6,7 @@ import plotly.graph_objects as go
 
 from simcore.planner.estimate import Estimate
 from simcore.planner.speedup import CycleSurvival, SpeedupPoint
+from simcore.report.capacity_figures import capacity_figure, daily_figure
 from simcore.report.plan_figures import candidates_figure, load_figure
 from simcore.report.run_figures import latency_figure, timeline_figure
 from simcore.report.style import (
@@ -25,7 +26,9 @@ from simcore.report.style import (
 
 __all__ = [
     "candidates_figure",
+    "capacity_figure",
     "cycle_time_figure",
+    "daily_figure",
     "latency_figure",
     "load_figure",
     "speedup_figure",
