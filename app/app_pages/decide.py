@@ -7,10 +7,10 @@ from app.errors import shown_errors
 from app.estimate_section import show_estimate
 from app.plan_section import show_plan
 from app.provenance_section import show_badges, show_provenance
+from app.session import current_scenario
 from app.simulation_section import show_simulation
-from simcore.scenario import Scenario
 
-scenario: Scenario = st.session_state["scenario"]
+scenario = current_scenario()
 
 with shown_errors():
     stored = stored_profile(scenario.profile)

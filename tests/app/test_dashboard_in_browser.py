@@ -44,8 +44,8 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    """A running dashboard on a free loopback port."""
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A running dashboard on a free loopback port, with a data folder of its own."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -53,6 +53,7 @@ def address() -> Iterator[str]:
         [sys.executable, "-m", "app", "--port", str(port)],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
+        env=os.environ | {"SPECPLAN_DATA": str(tmp_path_factory.mktemp("data"))},
     )
     try:
         url = f"http://127.0.0.1:{port}"
@@ -108,7 +109,7 @@ def _open(browser: Browser, address: str, width: int = 1280, scheme: str = "ligh
 
 def _choose_published(page: Page) -> None:
     """The published profile, whichever comes first."""
-    page.get_by_role("combobox", name="Profile").click()
+    page.get_by_role("combobox", name="Profile").click(timeout=PATIENT_MS)
     page.get_by_role("option", name=PROFILE_TITLE).click()
     expect(page.get_by_text("published profile").first).to_be_visible()
 

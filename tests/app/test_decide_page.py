@@ -10,7 +10,7 @@ pytest.importorskip("streamlit")
 
 from streamlit.testing.v1 import AppTest
 
-from app import cache, inputs
+from app import cache
 from app.launch import ENTRY
 from simcore.acceptance.survival import iid_mean_emitted_tokens
 from simcore.metrics.summary import summarise
@@ -41,7 +41,7 @@ def _sound(at: AppTest) -> AppTest:
 
 
 def _gamma(at: AppTest, gamma: int, proposer: str = "eagle") -> AppTest:
-    return at.select_slider(key=f"sidebar.{H100}.{proposer}.gamma").set_value(gamma).run()
+    return at.select_slider(key=f"sidebar.h100_chat.{H100}.{proposer}.gamma").set_value(gamma).run()
 
 
 def _scenario(at: AppTest) -> Scenario:
@@ -149,11 +149,13 @@ def test_the_plan_equals_make_plan_and_can_be_downloaded(page):
 
 def test_other_domains_offer_their_own_draft_lengths(page):
     _gamma(page, 5)
-    page.multiselect(key="sidebar.h100_chat.eagle.greedy_equality.domains").set_value(
+    page.multiselect(key=f"sidebar.h100_chat.{H100}.eagle.greedy_equality.domains").set_value(
         ["instructcoder"]
     ).run()
     assert _scenario(_sound(page)).speculation.num_speculative_tokens != 5
-    page.multiselect(key="sidebar.h100_chat.eagle.greedy_equality.domains").set_value([]).run()
+    page.multiselect(key=f"sidebar.h100_chat.{H100}.eagle.greedy_equality.domains").set_value(
+        []
+    ).run()
     assert _scenario(_sound(page)).workload.domains == {}
 
 
@@ -180,8 +182,7 @@ def _with_profile(monkeypatch: pytest.MonkeyPatch, folder: Path, **changes: obje
 
 def _bundle(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     found = bundled_profiles() | {folder.name: folder}
-    for module in (cache, inputs):
-        monkeypatch.setattr(module, "bundled_profiles", lambda: found)
+    monkeypatch.setattr(cache, "bundled_profiles", lambda: found)
 
 
 @pytest.fixture
@@ -199,11 +200,12 @@ def recorded_page(monkeypatch, recorded_profile) -> AppTest:
 
 @pytest.mark.parametrize("proposer", ["ngram", "draft_model"])
 def test_recorded_requests_give_an_interval_under_every_sampling(recorded_page, proposer):
-    recorded_page.selectbox(key="sidebar.recorded.proposer").set_value(proposer).run()
-    box = recorded_page.selectbox(key=f"sidebar.recorded.{proposer}.sampling")
+    key = f"sidebar.{recorded_page.selectbox(key='sidebar.recorded.workload').value}.recorded"
+    recorded_page.selectbox(key=f"{key}.proposer").set_value(proposer).run()
+    box = recorded_page.selectbox(key=f"{key}.{proposer}.sampling")
     assert len(box.options) == 2
     for label in box.options:
-        recorded_page.selectbox(key=f"sidebar.recorded.{proposer}.sampling").set_value(label).run()
+        recorded_page.selectbox(key=f"{key}.{proposer}.sampling").set_value(label).run()
         assert "95 % interval: " in _captions(_sound(recorded_page))
         assert _scenario(recorded_page).contract.value.replace("_", " ") in _captions(recorded_page)
 
@@ -255,8 +257,9 @@ def test_a_measured_profile_is_the_first_choice():
 def test_every_bundled_profile_and_proposer_renders(profile, proposer):
     at = AppTest.from_file(str(ENTRY), default_timeout=60).run()
     at.selectbox(key="sidebar.profile").set_value(profile).run()
-    at.selectbox(key=f"sidebar.{profile}.proposer").set_value(proposer).run()
-    for sampling in at.selectbox(key=f"sidebar.{profile}.{proposer}.sampling").options:
-        at.selectbox(key=f"sidebar.{profile}.{proposer}.sampling").set_value(sampling).run()
+    key = f"sidebar.{at.selectbox(key=f'sidebar.{profile}.workload').value}.{profile}"
+    at.selectbox(key=f"{key}.proposer").set_value(proposer).run()
+    for sampling in at.selectbox(key=f"{key}.{proposer}.sampling").options:
+        at.selectbox(key=f"{key}.{proposer}.sampling").set_value(sampling).run()
         assert _scenario(_sound(at)).speculation.proposer == proposer
         assert len(at.get("plotly_chart")) == 3
