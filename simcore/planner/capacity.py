@@ -21,8 +21,10 @@ from simcore.planner.limit_search import MAX_LOOKS, Judgement, LimitSearch
 from simcore.planner.load_bench import (
     KEEPS_UP,
     MOST_USERS_PER_SEAT,
+    SESSION_LIVES,
     LoadBench,
     check_searchable,
+    session_life_s,
 )
 from simcore.planner.replication import Progress, at_fixed_length, run_counter
 from simcore.profile.store import StoredProfile, load_profile
@@ -33,7 +35,7 @@ DEFAULT_SEEDS = 5
 USUAL_RUNS = 2 * 90  # of both services, for the progress bar
 MISSES_BEHIND_A_SHARE = 200  # counted requests that may miss in a run at the limit
 RELAXATIONS = 40  # see num_requests_of
-MAX_REQUESTS = 30_000
+MAX_REQUESTS = 20_000
 MAX_GAMMA = 8
 AT_CAPACITY = (*(each.metric for each in HEADLINES), "mean_context_tokens")
 WHAT_IS_MISSED = {
@@ -101,7 +103,8 @@ def num_requests_of(bench: LoadBench) -> int | None:
     At least the workload's own; enough that MISSES_BEHIND_A_SHARE counted requests may miss the
     tightest share; and enough for the queue to forget how it began: a queue that drains at a rate S
     and keeps a limit L on its wait at the usual percentiles forgets within about 0.44 (S L)²
-    requests (relaxation time of M/M/1 at 1 - ρ = 3 / (S L)), of which a run holds some 90. At most
+    requests (relaxation time of M/M/1 at 1 - ρ = 3 / (S L)), of which a run holds some 90. Sessions
+    take SESSION_LIVES of their own thinking besides. At most
     MAX_REQUESTS, but never fewer than the workload's own. A recorded file gives what it holds.
     """
     workload, slo = bench.scenario.workload, bench.scenario.slo
@@ -110,6 +113,8 @@ def num_requests_of(bench: LoadBench) -> int | None:
     own = workload.num_requests or 0
     counted = 1.0 - bench.scenario.warmup_fraction
     wanted = MISSES_BEHIND_A_SHARE / (1.0 - max(slo.required_shares().values())) / counted
+    if (life_s := session_life_s(workload)) > 0.0:
+        wanted = max(wanted, SESSION_LIVES * bench.saturation_rate_per_s() * life_s)
     waits_s = [limit for limit in (slo.ttft_s, slo.e2e_s) if limit is not None]
     if waits_s and not bench.is_closed_loop:
         drained = bench.saturation_rate_per_s() * min(waits_s)

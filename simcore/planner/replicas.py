@@ -26,6 +26,7 @@ from simcore.workload_kinds.arrivals import MAX_RATE_PER_S, MIN_RATE_PER_S
 
 MOST_REPLICAS = 1024
 MOST_REQUESTS = 60_000
+MORE_REPLICAS = 4  # beyond twice what division says, before the search gives up
 USUAL_FLEET_RUNS = 60
 
 
@@ -118,9 +119,16 @@ class _Sizing:
         """The fewest that surely meet the SLO. Raises ScenarioError beyond MOST_REPLICAS."""
         if rate_per_s == 0.0:
             return 1
-        count = max(1, math.ceil(rate_per_s / self._one_per_s))
+        guess = max(1, math.ceil(rate_per_s / self._one_per_s))
+        count = guess
         while self._verdict(count, rate_per_s) != "met":
             count += 1
+            if count > 2 * guess + MORE_REPLICAS:
+                raise ScenarioError(
+                    f"{count - 1} replicas together do not surely meet the SLO at "
+                    f"{rate_per_s:.4g} requests/s, though {guess} times the capacity of one is "
+                    "that much; give the workload more requests, or try another routing"
+                )
         while count > 1 and self._verdict(count - 1, rate_per_s) == "met":
             count -= 1
         return count

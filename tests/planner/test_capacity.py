@@ -194,6 +194,17 @@ def test_without_a_limit_on_waiting_the_service_is_bound_by_saturation(good_prof
     assert "falls behind" in found.reason
 
 
+def test_sessions_that_forget_saturate_the_service_as_single_requests_do(good_profile):
+    def saturation(**changes):
+        plain = _scenario(good_profile, **{"speculation.num_speculative_tokens": 0, **changes})
+        return LoadBench(plain, good_profile, 2, None).saturation_rate_per_s()
+
+    think = {"mean_s": 5.0}
+    sessions = {"mean_turns": 3.0, "keeps_history": False, "think": think}
+    single = saturation()
+    assert saturation(**{"workload.sessions": sessions}) == pytest.approx(single, rel=0.05)
+
+
 def test_rejected_requests_count_as_missed_and_bound_the_load(good_profile):
     changes = {"slo.ttft_s": 100.0, "deployment.max_queue": 2}
     found = _off(good_profile, **changes)

@@ -63,16 +63,19 @@ def exponential(recorded_profile, tmp_path_factory):
     return stored, _lengths(folder, prompt, np.ones(NUM_QUANTILES, dtype=int))
 
 
-def _agree(found, truth_low, truth_high):
-    """Intervals hold the truth as often as they say, and the middle is not off by 3 %."""
+def _agree(found, truth_low, truth_high, *, detects, widest):
+    """Intervals hold the truth as often as they say, and their middle is right.
+
+    A middle off by `detects` would lie eight standard errors out and pass with less than 1e-3.
+    """
     assert _num_outside(found, truth_low, truth_high) <= MAY_MISS[len(found)]
     for each in found:
         assert each.interval[0] <= each.max_rate_per_s <= each.interval[1]
-        assert each.interval[1] < 1.3 * each.interval[0]
+        assert each.interval[1] < (1 + widest) * each.interval[0]
         assert each.bound_by == "every_limit"
     rates = np.array([each.max_rate_per_s for each in found])
     standard_error = rates.std(ddof=1) / np.sqrt(len(rates))
-    assert 8 * standard_error < 0.08 * truth_low
+    assert 8 * standard_error < detects * truth_low
     assert truth_low - 4 * standard_error < rates.mean() < truth_high + 4 * standard_error
 
 
@@ -88,7 +91,7 @@ def test_the_interval_holds_the_rate_at_which_m_m_1_is_just_quick_enough(
     truth = 1 / SERVICE_S - math.log(1 / (1 - SHARE)) / limit_s
     changes = {"deployment.max_num_seqs": 1, "slo.e2e_s": limit_s}
     found = list(_searches(stored, lengths, count, **changes))
-    _agree(found, truth, truth)
+    _agree(found, truth, truth, detects=0.08, widest=0.3)
     for each in found:
         assert each.saturation_rate_per_s.mean == pytest.approx(1 / SERVICE_S, rel=0.05)
 
@@ -100,12 +103,12 @@ def _erlang_c(seats: int, load: float) -> float:
     return queueing / (others + queueing)
 
 
-def _m_m_c_rate_per_s(seats: int, limit_s: float) -> float:
-    """λ with P(wait > limit) = C(c, λ) exp(-(c - λ) limit) = 1 - SHARE, for a service of 1 s."""
+def _m_m_c_rate_per_s(seats: int, limit_s: float, share: float) -> float:
+    """λ with P(wait > limit) = C(c, λ) exp(-(c - λ) limit) = 1 - share, for a service of 1 s."""
 
     def excess(rate_per_s: float) -> float:
         late = _erlang_c(seats, rate_per_s) * math.exp(-(seats - rate_per_s) * limit_s)
-        return late - (1 - SHARE)
+        return late - (1 - share)
 
     return float(brentq(excess, 1e-6, seats - 1e-9))
 
@@ -117,13 +120,17 @@ def test_the_interval_holds_the_rate_at_which_m_m_c_waits_just_short_enough(
 ):
     # Outputs of a geometric number of alike steps, 1 s in the mean. TTFT is the wait, up to a step
     # until the next one begins, and the step of the prefill: the truth lies between two limits.
-    tokens, step_s = 50, 0.02
+    tokens, step_s, share = 50, 0.02, 0.8
     middles = (np.arange(NUM_QUANTILES) + 0.5) / NUM_QUANTILES
     output = np.ceil(np.log1p(-middles) / np.log1p(-1 / tokens)).astype(int)
     lengths = _lengths(tmp_path, np.ones(NUM_QUANTILES, dtype=int), output)
-    changes = {"deployment.max_num_seqs": seats, "slo.ttft_s": limit_s}
+    changes = {
+        "deployment.max_num_seqs": seats,
+        "slo.ttft_s": limit_s,
+        "slo.goodput_fraction": share,
+    }
     stored = target_law(recorded_profile, base_s=step_s)
     found = list(_searches(stored, lengths, 12, **changes))
-    low, high = (_m_m_c_rate_per_s(seats, limit_s - steps * step_s) for steps in (2, 0))
+    low, high = (_m_m_c_rate_per_s(seats, limit_s - steps * step_s, share) for steps in (2, 0))
     assert 0.0 < low < high < seats
-    _agree(found, low, high)
+    _agree(found, low, high, detects=0.15, widest=0.5)
