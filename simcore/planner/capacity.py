@@ -104,8 +104,8 @@ def num_requests_of(bench: LoadBench) -> int | None:
     tightest share; and enough for the queue to forget how it began: a queue that drains at a rate S
     and keeps a limit L on its wait at the usual percentiles forgets within about 0.44 (S L)²
     requests (relaxation time of M/M/1 at 1 - ρ = 3 / (S L)), of which a run holds some 90. Sessions
-    take SESSION_LIVES of their own thinking besides. At most
-    MAX_REQUESTS, but never fewer than the workload's own. A recorded file gives what it holds.
+    take SESSION_LIVES of their own thinking besides. At most MAX_REQUESTS, but never fewer than the
+    workload's own. A recorded file gives what it holds.
     """
     workload, slo = bench.scenario.workload, bench.scenario.slo
     if workload.recording is not None:

@@ -114,6 +114,7 @@ def _m_m_c_rate_per_s(seats: int, limit_s: float, share: float) -> float:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1200)
 @pytest.mark.parametrize(("seats", "limit_s"), [(2, 2.0), (4, 1.0)])
 def test_the_interval_holds_the_rate_at_which_m_m_c_waits_just_short_enough(
     recorded_profile, tmp_path, seats, limit_s
