@@ -1,7 +1,9 @@
 """Bring what an engine measured: upload or paste, see what was understood, use it."""
 
 import io
+import shutil
 import tempfile
+import weakref
 import zipfile
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -200,7 +202,7 @@ def _use(preview: Preview, name: str, replace: bool) -> None:
         into=_name_or_folder(preview.stored),
         replace_records=replace,
     )
-    folder = Path(_session_folder()) / name
+    folder = _session_folder() / name
     write_merge(merged, folder)
     st.session_state.pop(KEY, None)
     use_profile(load_profile(folder))
@@ -212,12 +214,19 @@ def _name_or_folder(stored: StoredProfile) -> str:
     return str(stored.folder) if name in own_profiles() else name
 
 
-def _session_folder() -> str:
-    """A folder of this session's own; it goes when the session does."""
-    folder: tempfile.TemporaryDirectory[str] = st.session_state.setdefault(
-        "session_folder", tempfile.TemporaryDirectory(prefix="specplan-")
-    )
-    return folder.name
+class _Folder:
+    """A folder that goes when the session that holds it does."""
+
+    def __init__(self) -> None:
+        self.path = Path(tempfile.mkdtemp(prefix="specplan-"))
+        weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
+
+
+def _session_folder() -> Path:
+    if "session_folder" not in st.session_state:
+        st.session_state["session_folder"] = _Folder()
+    folder: _Folder = st.session_state["session_folder"]
+    return folder.path
 
 
 def show_own_download(stored: StoredProfile) -> None:

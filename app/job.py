@@ -3,14 +3,14 @@
 import logging
 import threading
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import streamlit as st
 
 from simcore.errors import SpecplanError
 
-Result = TypeVar("Result")
 Advance = Callable[[int, int], None]  # done, of all
+Work = Callable[[Advance], Any]
 POLL_S = 0.4
 LOG = logging.getLogger(__name__)
 STARTING = (
@@ -22,14 +22,14 @@ class CancelledError(Exception):
     """Raised inside the work at its next sign of progress."""
 
 
-class Job(Generic[Result]):
+class Job:
     """One piece of work in a thread of its own, with its progress and how it ended."""
 
-    def __init__(self, work: Callable[[Advance], Result], asked: Any, unit: str) -> None:
+    def __init__(self, work: Work, asked: Any, unit: str) -> None:
         self.asked = asked  # the inputs that it was started with
         self.unit = unit
         self.done, self.total = 0, 0
-        self.result: Result | None = None
+        self.result: Any = None
         self.error: str | None = None
         self._cancel = threading.Event()
         self._thread = threading.Thread(target=self._run, args=(work,), daemon=True)
@@ -51,7 +51,7 @@ class Job(Generic[Result]):
         """Until it has ended."""
         self._thread.join()
 
-    def _run(self, work: Callable[[Advance], Result]) -> None:
+    def _run(self, work: Work) -> None:
         try:
             self.result = work(self._advance)
         except CancelledError:
@@ -68,11 +68,9 @@ class Job(Generic[Result]):
             raise CancelledError
 
 
-def start_job(
-    key: str, work: Callable[[Advance], Result], asked: Any, *, unit: str = "simulations"
-) -> Job[Result]:
+def start_job(key: str, work: Work, asked: Any, *, unit: str = "simulations") -> Job:
     """Begin `work` under `key` of this session, in place of what ran or ended there."""
-    before: Job[Any] | None = st.session_state.get(key)
+    before: Job | None = st.session_state.get(key)
     if before is not None:
         before.cancel()
     job = Job(work, asked, unit)
@@ -80,12 +78,12 @@ def start_job(
     return job
 
 
-def finished_job(key: str) -> "Job[Any] | None":
+def finished_job(key: str) -> Job | None:
     """The job under `key` once it has a result; until then its progress and a Cancel button.
 
     An error is shown as a sentence; a cancelled job says so.
     """
-    job: Job[Any] | None = st.session_state.get(key)
+    job: Job | None = st.session_state.get(key)
     if job is None:
         return None
     if job.is_running and not job.is_cancelled:
@@ -103,7 +101,7 @@ def finished_job(key: str) -> "Job[Any] | None":
 @st.fragment(run_every=POLL_S)  # type: ignore[untyped-decorator]  # streamlit is not followed
 def _watch(key: str) -> None:
     """Redraws itself alone; the page runs again when the job has ended."""
-    job: Job[Any] | None = st.session_state.get(key)
+    job: Job | None = st.session_state.get(key)
     if job is None or not job.is_running or job.is_cancelled:
         st.rerun()
         return

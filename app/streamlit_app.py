@@ -16,6 +16,8 @@ st.set_page_config(page_title="specplan", layout="wide", initial_sidebar_state="
 page = st.navigation(
     [
         st.Page("app_pages/decide.py", title="Decide", default=True),
+        st.Page("app_pages/serve.py", title="Serve"),
+        st.Page("app_pages/compare.py", title="Compare"),
         st.Page("app_pages/calibrate.py", title="Calibrate"),
     ]
 )

@@ -8,7 +8,6 @@ from app.estimate_section import show_estimate
 from app.plan_section import show_plan
 from app.provenance_section import show_badges, show_provenance
 from app.session import current_scenario
-from app.simulation_section import show_simulation
 
 scenario = current_scenario()
 
@@ -18,6 +17,5 @@ with shown_errors():
     st.markdown(stored.profile.title)
     show_badges(stored, scenario)
     show_estimate(stored, scenario)
-    show_simulation(stored, scenario)
     show_plan(stored, scenario)
     show_provenance(stored)

@@ -150,18 +150,20 @@ def test_a_visitor_goes_from_the_open_page_to_the_downloaded_report(
 
     page.get_by_text("Workload details").click()
     _set_number(page, "Requests to simulate", "150")
+    page.get_by_role("link", name="Serve").click()
     expect(page.get_by_text("150 requests through 1 replica")).to_be_visible()
-
     page.get_by_role("button", name="Simulate", exact=True).click()
     expect(page.get_by_text("Whole request, E2E: p95")).to_be_visible(timeout=PATIENT_MS)
     expect(page.get_by_text("acceptance model positional; seed 1")).to_be_visible()
-    expect(page.locator(".js-plotly-plot")).to_have_count(5)
+    expect(page.locator(".js-plotly-plot")).to_have_count(4)
+    _screenshot_all(page, screenshots / "serve-1280-light.png")
+    page.get_by_role("link", name="Decide").click()
 
     _set_number(page, "Repeated simulations", "2")
     page.get_by_role("button", name="Make the plan").click()
     expect(page.get_by_text("Break-even:")).to_be_visible(timeout=PATIENT_MS)
     expect(page.get_by_text("Before you sign")).to_be_visible()
-    expect(page.locator(".js-plotly-plot")).to_have_count(7)
+    expect(page.locator(".js-plotly-plot")).to_have_count(5)
 
     _check_downloads(page, tmp_path)
     page.get_by_text("Provenance of the numbers").click()
