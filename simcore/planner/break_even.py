@@ -5,6 +5,7 @@ narrowed by bisection.
 """
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -16,6 +17,7 @@ from simcore.planner.replication import Interval, Replication, Runner, ratio_int
 from simcore.records import Records
 from simcore.scenario import Scenario
 from simcore.serving.state import FINISHED
+from simcore.speculation import Speculation
 from simcore.workload.load import as_batch, at_mean_rate
 from simcore.workload.recorded import num_requests
 
@@ -53,21 +55,29 @@ class BreakEven:
 
 
 def find_break_even(
-    runner: Runner, proposer: str, gamma: int, replications: tuple[Replication, ...]
+    runner: Runner,
+    proposer: str,
+    speculation: Speculation,
+    replications: tuple[Replication, ...],
+    known_off: dict[tuple[str, float, int], float] | None = None,
 ) -> BreakEven:
-    """Scan loads from almost idle to beyond saturation for speed-up 1."""
+    """Scan loads from almost idle to beyond saturation for speed-up 1.
+
+    `known_off` keeps the mean E2E of off by proposer, rate and replication from one call to the
+    next of the same runner.
+    """
     saturation = saturation_rate_per_s(runner, proposer, replications[0])
+    known = {} if known_off is None else known_off
+    look = partial(_point, runner, proposer, speculation, replications, known)
     rates = saturation * np.geomspace(LIGHTEST_SHARE, HEAVIEST_SHARE, NUM_GRID_RATES)
-    points = [_point(runner, proposer, gamma, replications, float(rate)) for rate in rates]
+    points = [look(float(rate)) for rate in rates]
     outcome = _without_crossing(points, saturation)
     if outcome is not None:
         return outcome
     last = max(index for index, point in enumerate(points) if point.speedup > 1.0)
     low, high = points[last], points[last + 1]
     for _ in range(NUM_BISECTIONS):
-        middle = _point(
-            runner, proposer, gamma, replications, float(np.sqrt(low.rate_per_s * high.rate_per_s))
-        )
+        middle = look(float(np.sqrt(low.rate_per_s * high.rate_per_s)))
         points.append(middle)
         low, high = (middle, high) if middle.speedup > 1.0 else (low, middle)
     points.sort(key=lambda point: point.rate_per_s)
@@ -169,16 +179,19 @@ def finish_rate_per_s(requests: Records) -> float:
 def _point(
     runner: Runner,
     proposer: str,
-    gamma: int,
+    speculation: Speculation,
     replications: tuple[Replication, ...],
+    known_off: dict[tuple[str, float, int], float],
     rate_per_s: float,
 ) -> LoadPoint:
     scenario = point_scenario(runner.scenario, rate_per_s)
-    logs = [
-        np.log(mean_e2e_s(runner.run(each, proposer, 0, scenario)))
-        - np.log(mean_e2e_s(runner.run(each, proposer, gamma, scenario)))
-        for each in replications
-    ]
+    logs = []
+    for each in replications:
+        key = (proposer, rate_per_s, each.index)
+        if key not in known_off:
+            known_off[key] = mean_e2e_s(runner.run(each, proposer, 0, scenario))
+        on_s = mean_e2e_s(runner.run_way(each, proposer, speculation, scenario))
+        logs.append(np.log(known_off[key]) - np.log(on_s))
     return LoadPoint(rate_per_s, np.array(logs))
 
 

@@ -63,17 +63,18 @@ def choose(ways: tuple[Way, ...], regrets: Mapping[str, FloatArray], plan_best: 
         ),
     )
     equals = tuple(way.label for way in same if way is not chosen)
-    planned = next(each for each in chosen.loads if each.load == "planned")
+    planned = chosen.at("planned")
     low, high = planned.speedup_interval
     reason = (
         f"{chosen.label} makes the mean request {planned.speedup:.3f} times as fast as without "
-        f"speculation at the planned load ({low:.3f} to {high:.3f}), and over a light, the planned "
-        f"and a heavy load it is {_percent(chosen.expected_regret)} slower than the best there is"
+        f"speculation at the planned load ({low:.3f} to {high:.3f}, 95 % interval); over a light, "
+        f"the planned and a heavy load it stays {_percent(chosen.expected_regret)} behind the best "
+        "that hindsight could choose"
     )
     if chosen is not leader:
-        reason += f"; {leader.label} does no better that could be told, and is less simple"
+        reason += f"; {leader.label} is no better that could be told, and less simple"
     elif not equals:
-        reason += "; every other way on the front is surely slower"
+        reason += "; no other way that pays comes near it"
     return Choice(chosen.label, reason, equals, is_sure=not equals)
 
 
@@ -111,7 +112,7 @@ def _holds_one(way: Way) -> bool:
 
 
 def _planned_interval(way: Way) -> tuple[float, float]:
-    return next(each.speedup_interval for each in way.loads if each.load == "planned")
+    return way.at("planned").speedup_interval
 
 
 def _is_worse(regrets: Mapping[str, FloatArray], label: str, than: str) -> bool:

@@ -6,7 +6,8 @@ from pydantic import Field
 
 from simcore.metrics.estimate import CONFIDENCE
 from simcore.metrics.summary import Summary
-from simcore.planner.recommendation import Recommendation
+from simcore.planner.capacity_document import Capacity
+from simcore.planner.recommendation import Recommendation, Way
 from simcore.profile.schema import Frozen, Identity, Proposer, Provenance
 from simcore.scenario import Scenario
 
@@ -82,6 +83,7 @@ class BreakEvenReport(Frozen):
 
     proposer: str
     num_speculative_tokens: int
+    way: str | None = Field(None, description="label of the policy or tree; null: that chain")
     rate_per_s: float | None
     interval: tuple[float, float] | None = Field(
         description="requests/s; lowest and highest crossing of the replications; null where some "
@@ -110,3 +112,22 @@ class Plan(Frozen):
     recommendation: Recommendation | None = Field(
         None, description="null: of a plan that compared fixed draft lengths only"
     )
+    capacity: Capacity | None = Field(
+        None, description="the largest load within the SLO, off and as recommended; null: not asked"
+    )
+
+    @property
+    def shipped(self) -> Way | None:
+        """The recommended way, where it is what the decision says; None for off and fixed plans."""
+        if self.recommendation is None or self.decision.choice == "off":
+            return None
+        way = self.recommendation.shipped
+        asked = way.speculation
+        decided = (self.decision.proposer, self.decision.num_speculative_tokens)
+        return way if (asked.proposer, asked.num_speculative_tokens) == decided else None
+
+    @property
+    def shipped_policy(self) -> Way | None:
+        """The same, where it is a policy or tree rather than one draft length."""
+        way = self.shipped
+        return way if way is not None and way.kind != "fixed" else None

@@ -27,7 +27,7 @@ def dominators(scores: Mapping[str, Scores]) -> dict[str, str | None]:
     for name, above in by.items():
         # Dominance of means is transitive, sureness is not: a dominator may be off the front.
         on_front = [other for other in above if other in front]
-        found[name] = (on_front or above or [None])[0]
+        found[name] = next(iter(on_front or above), None)
     return found
 
 

@@ -11,23 +11,29 @@ from simcore.planner.break_even import (
     LoadPoint,
     find_break_even,
 )
+from simcore.planner.capacity import DEFAULT_SEEDS, find_capacity
+from simcore.planner.capacity import USUAL_RUNS as CAPACITY_RUNS
+from simcore.planner.capacity_document import Capacity
 from simcore.planner.decision import caveats, decide, decide_as_recommended
 from simcore.planner.document import (
     BreakEvenReport,
     Candidate,
+    Decision,
     LoadSpeedup,
     NotMeasured,
     Plan,
     ProfileCard,
     Speedup,
 )
+from simcore.planner.load_bench import check_searchable
 from simcore.planner.recommend import Compared, recommend, usual_runs
-from simcore.planner.recommendation import Recommendation
+from simcore.planner.recommendation import Recommendation, Way
 from simcore.planner.replication import (
     Interval,
     Progress,
     Replication,
     Runner,
+    at_fixed_length,
     ratio_interval,
     replications,
     run_counter,
@@ -49,40 +55,46 @@ def make_plan(
     stored: StoredProfile | None = None,
     num_replications: int = DEFAULT_REPLICATIONS,
     with_policies: bool = True,
+    with_capacity: bool = False,
     progress: Progress | None = None,
 ) -> Plan:
     """Compare off with every measured γ up to 8 of the scenario's proposer, or of all of them.
 
     All candidates meet the same requests at the same offered load; so do, `with_policies`, the
-    policies and trees that a recommendation makes for the best proposer. Raises ScenarioError
-    where nothing in the profile fits the scenario's contract and sampling.
+    policies and trees that a recommendation makes for the best proposer. `with_capacity` adds the
+    largest load within the SLO, off and as decided. Raises ScenarioError where nothing in the
+    profile fits the scenario's contract and sampling.
     """
     if num_replications < 2:  # noqa: PLR2004  an interval needs two
         raise ScenarioError(f"{num_replications} replications; an interval needs at least 2")
+    if with_capacity:
+        check_searchable(scenario, DEFAULT_SEEDS)  # before the long part
     stored = stored or load_profile(scenario.profile)
     proposers = _proposers(stored, scenario)
     gammas, not_measured = _gammas(stored, scenario, proposers)
     total = sum(1 + len(found) for found in gammas.values()) * (1 + num_replications)
     total += MAX_BREAK_EVEN_RUNS * BREAK_EVEN_REPLICATIONS
     total += usual_runs(num_replications) if with_policies else 0
+    total += CAPACITY_RUNS if with_capacity else 0
     runner = Runner(scenario, stored, run_counter(progress, total))
     truths = replications(scenario.seed, num_replications)
     candidates, runs = _compare(runner, gammas, truths)
     best = next(each for each in candidates if each.is_best)
     assert best.proposer is not None
-    edge = find_break_even(
-        runner,
-        best.proposer,
-        best.num_speculative_tokens,
-        replications(scenario.seed, BREAK_EVEN_REPLICATIONS),
-    )
-    decision, speedup, found = decide(best, edge), best.speedup, None
+    key = (best.proposer, best.num_speculative_tokens)
+    edge_truths = replications(scenario.seed, BREAK_EVEN_REPLICATIONS)
+    known_off: dict[tuple[str, float, int], float] = {}
+    drafting = at_fixed_length(scenario, scenario.seed, *key).speculation
+    edge = find_break_even(runner, best.proposer, drafting, edge_truths, known_off)
+    decision, speedup, found, way = decide(best, edge), best.speedup, None, None
     if with_policies:
-        key = (best.proposer, best.num_speculative_tokens)
         numbers = {name: each.numbers for name, each in runs.items()}
-        found = recommend(runner, Compared(numbers, key, edge, truths))
+        compared = Compared(numbers, key, edge, truths, edge_truths, known_off)
+        found, edge = recommend(runner, compared)
         decision = decide_as_recommended(decision, found)
-        speedup = _shipped_speedup(found, num_replications) or speedup
+        way = None if decision.choice == "off" else found.shipped
+        speedup = _shipped_speedup(way, num_replications) or speedup
+    capacity = _capacity(runner, decision, found, key) if with_capacity else None
     if progress is not None:
         progress(total, total)
     return Plan(
@@ -91,11 +103,12 @@ def make_plan(
         scenario=scenario,
         decision=decision,
         speedup=speedup,
-        break_even=_edge_report(best, edge),
+        break_even=_edge_report(best, edge, way),
         candidates=candidates,
         not_measured=not_measured,
         caveats=caveats(stored, scenario, candidates, best, edge, is_recommended=with_policies),
         recommendation=found,
+        capacity=capacity,
     )
 
 
@@ -175,12 +188,31 @@ def _compare(
     return candidates, runs
 
 
-def _shipped_speedup(found: Recommendation, num_replications: int) -> Speedup | None:
+def _capacity(
+    runner: Runner,
+    decision: Decision,
+    found: Recommendation | None,
+    best: tuple[str, int],
+) -> Capacity:
+    """Off and what is decided for, or the best candidate where that is off."""
+    scenario = runner.scenario
+    speculation = at_fixed_length(scenario, scenario.seed, *best).speculation
+    if found is not None and decision.choice == "speculate":
+        speculation = found.shipped.speculation
+    asked = scenario.with_(speculation=speculation.model_dump(mode="json"))
+
+    def count(done: int, total: int) -> None:
+        del done, total
+        runner.count_run()
+
+    return find_capacity(asked, stored=runner.stored, progress=count)
+
+
+def _shipped_speedup(shipped: Way | None, num_replications: int) -> Speedup | None:
     """Of the way that ships; None where that is off."""
-    shipped = found.shipped
-    if shipped.kind == "off":
+    if shipped is None:
         return None
-    planned = next(each for each in shipped.loads if each.load == "planned")
+    planned = shipped.at("planned")
     return Speedup(
         value=planned.speedup,
         interval=planned.speedup_interval,
@@ -232,11 +264,17 @@ def _speedup(interval: Interval, num_replications: int) -> Speedup:
     )
 
 
-def _edge_report(best: Candidate, edge: BreakEven) -> BreakEvenReport:
-    assert best.proposer is not None
+def _edge_report(best: Candidate, edge: BreakEven, shipped: Way | None) -> BreakEvenReport:
+    """Of the shipped way, or of the best candidate where off is shipped."""
+    proposer, gamma = best.proposer, best.num_speculative_tokens
+    if shipped is not None:
+        proposer = shipped.speculation.proposer
+        gamma = shipped.speculation.num_speculative_tokens
+    assert proposer is not None
     return BreakEvenReport(
-        proposer=best.proposer,
-        num_speculative_tokens=best.num_speculative_tokens,
+        proposer=proposer,
+        num_speculative_tokens=gamma,
+        way=None if shipped is None or shipped.kind == "fixed" else shipped.label,
         rate_per_s=edge.rate_per_s,
         interval=edge.interval,
         reason=edge.reason,

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from simcore.errors import InfeasibleError, ScenarioError, TreeError
 from simcore.planner.batch_table import best_rows
-from simcore.planner.break_even import BreakEven, point_scenario
+from simcore.planner.break_even import BreakEven, find_break_even, point_scenario
 from simcore.planner.choose import choose, expected_regrets
 from simcore.planner.fallback import fallback_of, hysteresis_of
 from simcore.planner.identity import identity_checks
@@ -64,6 +64,8 @@ class Compared:
     best: tuple[str, int]  # the fastest that keeps the SLO as off does
     edge: BreakEven
     truths: tuple[Replication, ...]
+    edge_truths: tuple[Replication, ...]  # of the break-even
+    known_off: dict[tuple[str, float, int], float]  # likewise
 
 
 @dataclass
@@ -97,8 +99,10 @@ def usual_runs(num_replications: int) -> int:
     return USUAL_WAYS * (num_replications + 2 * NUM_LOAD_REPLICATIONS)
 
 
-def recommend(runner: Runner, compared: Compared) -> Recommendation:
+def recommend(runner: Runner, compared: Compared) -> tuple[Recommendation, BreakEven]:
     """The way to serve, of the plan's draft lengths and of policies made for this service.
+
+    And where it stops paying; where off is shipped, of the plan's best length.
 
     Raises ScenarioError where the scenario does not fit its profile.
     """
@@ -126,7 +130,7 @@ class _Recommender:
         self.load_scenarios = self._load_scenarios()
         self._off: dict[tuple[str, LoadName], WayRuns] = {}
 
-    def run(self) -> Recommendation:
+    def run(self) -> tuple[Recommendation, BreakEven]:
         """Build, simulate, judge."""
         tried = self._tried()
         oracle = self._oracle()
@@ -139,8 +143,9 @@ class _Recommender:
         marked = self._marked(tried)
         ways = tuple(self._way(each, references, regrets, marked) for each in tried)
         choice = choose(ways, regrets, self._plan_best())
-        shipped = next(each for each in tried if each.way.label == choice.label)
-        return Recommendation(
+        shipped = next(each for each in tried if each.way.label == choice.label).way
+        edge = self._edge(shipped)
+        found = Recommendation(
             identity=identity_checks(self.stored, self.scenario, self._proposers()),
             objectives=self._objectives(),
             ways=ways,
@@ -156,11 +161,21 @@ class _Recommender:
             chosen=choice.label,
             reason=choice.reason,
             equals=choice.equals,
-            hysteresis=hysteresis_of(shipped.way, self.compared.edge),
-            fallback=fallback_of(
-                shipped.way, self.policies.times, self.compared.edge, self.scenario, self.basis
-            ),
-            measure_next=self._measure_next(choice.is_sure),
+            hysteresis=hysteresis_of(shipped, edge),
+            fallback=fallback_of(shipped, self.policies.times, edge, self.scenario, self.basis),
+            measure_next=self._measure_next(shipped, choice.is_sure),
+        )
+        return found, edge
+
+    def _edge(self, shipped: WayToServe) -> BreakEven:
+        if shipped.label in ("off", self._plan_best()):
+            return self.compared.edge
+        return find_break_even(
+            self.runner,
+            shipped.proposer,
+            shipped.speculation,
+            self.compared.edge_truths,
+            self.compared.known_off,
         )
 
     # --- what is simulated ------------------------------------------------------------------
@@ -422,11 +437,13 @@ class _Recommender:
     def _proposers(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(name for name, _ in self.compared.runs))
 
-    def _measure_next(self, is_sure: bool) -> tuple[str, ...]:
+    def _measure_next(self, shipped: WayToServe, is_sure: bool) -> tuple[str, ...]:
         """What would narrow the answer, the profile's own uncertainty first."""
         if is_sure:
             return ()
         proposer, length = self.compared.best
+        if shipped.kind != "off":
+            proposer, length = shipped.proposer, shipped.speculation.num_speculative_tokens
         found = []
         batch = max(1, round(self._batch_at("planned")))
         error = self.stored.profile.cost.held_out_error.get("target")

@@ -91,6 +91,11 @@ class Way(Frozen):
     )
 
 
+    def at(self, load: LoadName) -> LoadResult:
+        """Its result at one load, where it has any."""
+        return next(each for each in self.loads if each.load == load)
+
+
 class Reference(Frozen):
     """What regret is counted from at one load: the fastest of all, the oracle included."""
 

@@ -149,9 +149,13 @@ class Runner:
     ) -> SimulationResult:
         traces = self.traces(proposer)
         result = simulate(scenario, stored=self.stored, traces=traces, variation=variation)
+        self.count_run()
+        return result
+
+    def count_run(self) -> None:
+        """Tell whoever watches that a simulation is done."""
         if self._on_run is not None:
             self._on_run()
-        return result
 
 
 @dataclass(frozen=True)

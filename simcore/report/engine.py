@@ -93,7 +93,7 @@ class Choice:
 
 
 def choice_of(plan: Plan) -> Choice:
-    """The decision, or the scenario's own policy or tree where it states one and drafts pay.
+    """The recommended way; without one the decision, or the scenario's own policy or tree.
 
     Raises SpecplanError where the plan decides for a proposer that its profile lacks.
     """
@@ -110,8 +110,9 @@ def choice_of(plan: Plan) -> Choice:
         )
     gamma, policy = plan.decision.num_speculative_tokens, asked.policy
     tree, dynamic = None, None
-    if has_own_way(plan):
-        gamma = max(asked.draft_lengths())
+    if plan.shipped is not None or has_own_way(plan):
+        asked = asked if plan.shipped is None else plan.shipped.speculation
+        gamma, policy = max(asked.draft_lengths()), asked.policy
         tree, dynamic = asked.tree, asked.dynamic_tree
     else:
         policy = FIXED
@@ -132,8 +133,10 @@ def choice_of(plan: Plan) -> Choice:
 
 
 def has_own_way(plan: Plan) -> bool:
-    """Whether the scenario states a policy or tree, which a plan leaves out of its comparison."""
+    """Whether the scenario states a policy or tree that the plan did not compare with others."""
     asked = plan.scenario.speculation
+    if plan.shipped is not None:
+        return False
     if asked.num_speculative_tokens == 0 or plan.decision.proposer != asked.proposer:
         return False
     return asked.policy.kind != "fixed" or asked.schemes()[0].is_tree
@@ -213,6 +216,8 @@ def kv_note(choice: Choice) -> list[str]:
 
 def _way_notes(choice: Choice) -> list[str]:
     if choice.policy.kind == "fixed" and not choice.is_tree:
+        return []
+    if choice.plan.shipped is not None:
         return []
     decided = choice.plan.decision.num_speculative_tokens
     return [

@@ -11,6 +11,7 @@ import numpy as np
 
 from simcore.errors import SpecplanError
 from simcore.planner.document import Candidate, Plan
+from simcore.planner.recommendation import Way
 from simcore.report.engine import has_own_way
 
 # Requests differ: on public recordings of code edits the spread between them was up to 3.5 times
@@ -49,6 +50,8 @@ class Acceptance:
 def chosen_candidate(plan: Plan) -> Candidate:
     """The candidate that the decision ships; off where it ships none. Raises SpecplanError."""
     decision = plan.decision
+    if plan.shipped_policy is not None:
+        return _as_candidate(plan, plan.shipped_policy)
     found = _candidate(plan, decision.proposer, decision.num_speculative_tokens)
     if found is None:
         raise SpecplanError(
@@ -57,6 +60,25 @@ def chosen_candidate(plan: Plan) -> Candidate:
             "specplan plan"
         )
     return found
+
+
+def _as_candidate(plan: Plan, way: Way) -> Candidate:
+    """The recommended policy or tree with the numbers that a candidate has."""
+    planned, off = way.at("planned"), plan.candidates[0].summary
+    assert way.summary is not None
+    tpots = off.tpot.mean_s, way.summary.tpot.mean_s
+    return Candidate(
+        proposer=way.speculation.proposer,
+        num_speculative_tokens=way.speculation.num_speculative_tokens,
+        speedup=plan.speedup,
+        tpot_speedup=tpots[0] / tpots[1] if tpots[0] and tpots[1] else planned.speedup,
+        goodput_fraction=way.summary.goodput_fraction,
+        meets_slo_as_off=way.keeps_slo_as_off,
+        served_fraction=way.summary.served_fraction,
+        is_best=True,
+        indistinguishable_from_best=True,
+        summary=way.summary,
+    )
 
 
 def _candidate(plan: Plan, proposer: str | None, gamma: int) -> Candidate | None:
@@ -73,9 +95,12 @@ def monitored_candidate(plan: Plan) -> Candidate | None:
     """
     if plan.decision.choice == "off":
         return None
-    if not has_own_way(plan):
+    policy = plan.shipped_policy
+    if policy is None and not has_own_way(plan):
         return chosen_candidate(plan)
-    asked = plan.scenario.speculation
+    asked = plan.scenario.speculation if policy is None else policy.speculation
+    if policy is not None and 0 not in asked.draft_lengths() and not asked.schemes()[0].is_tree:
+        return chosen_candidate(plan)  # it drafts in every step, so counters see all of its cycles
     lengths = {length for length in asked.draft_lengths() if length > 0}
     if asked.schemes()[0].is_tree or len(lengths) != 1 or asked.policy.kind not in ON_OR_OFF:
         return None
