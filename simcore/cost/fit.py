@@ -159,7 +159,7 @@ def _folds(rows: pd.DataFrame) -> NDArray[np.int64]:
     return np.asarray(order % NUM_FOLDS)
 
 
-# --- target: f(tokens) + r·requests + k·KV + attention pairs -----------------------------------
+# --- target: f(tokens) + r·requests + s·scored + k·KV + attention pairs ------------------------
 
 
 def _knots(rows: pd.DataFrame) -> NDArray[np.int64]:
@@ -185,18 +185,23 @@ def _target_features(rows: pd.DataFrame, knots: NDArray[np.int64]) -> Features:
     rises = [np.clip(tokens - left, 0.0, right - left) for left, right in pairwise(knots)]
     plain = query == 1
     pairs = query * (context + tokens / 2) * ~plain
-    columns = [np.ones_like(tokens), *rises, batch, context * plain, context * ~plain, pairs]
+    # Without a prefill chunk every token is scored, and their cost cannot be told from f's.
+    prefill = ~plain & (rows["num_speculative_tokens"].to_numpy() == 0)
+    scored = np.where(prefill, batch, tokens) * prefill.any()
+    columns = [np.ones_like(tokens), *rises, batch, scored]
+    columns += [context * plain, context * ~plain, pairs]
     return np.column_stack(columns)
 
 
 def _target_law(coefficients: list[float], knots: NDArray[np.int64]) -> TargetLaw:
-    floor, *slopes = coefficients[:-4]
-    per_request, plain, verify, pair = coefficients[-4:]
+    floor, *slopes = coefficients[:-5]
+    per_request, scored, plain, verify, pair = coefficients[-5:]
     rises = np.array(slopes) * np.diff(knots)
     return TargetLaw(
         knot_tokens=tuple(int(knot) for knot in knots),
         knot_s=tuple(float(value) for value in floor + np.concatenate([[0.0], np.cumsum(rises)])),
         per_request_s=per_request,
+        per_scored_token_s=scored,
         per_kv_token_plain_s=plain,
         per_kv_token_verify_s=verify,
         per_attention_pair_s=pair,

@@ -1,9 +1,10 @@
 """Predict the engine, then measure it. docs/validation.md says how and what came out.
 
-    python -m tests.engines calibrate STUDY
-    python -m tests.engines predict STUDY
-    python -m tests.engines measure STUDY [CONDITION]
-    python -m tests.engines table
+python -m tests.engines calibrate STUDY
+python -m tests.engines import STUDY
+python -m tests.engines predict STUDY
+python -m tests.engines measure STUDY [CONDITION]
+python -m tests.engines table
 """
 
 import argparse
@@ -12,7 +13,7 @@ import os
 import sys
 from pathlib import Path
 
-from tests.engines.calibrate import calibrate, token_ids
+from tests.engines.calibrate import calibrate, import_profiles, token_ids
 from tests.engines.measure import measure
 from tests.engines.predict import predict
 from tests.engines.server import has_engine, serve
@@ -23,7 +24,7 @@ from tests.engines.table import write_page
 def main() -> None:
     """One command."""
     parser = argparse.ArgumentParser(prog="python -m tests.engines", description=__doc__)
-    parser.add_argument("command", choices=("calibrate", "predict", "measure", "table"))
+    parser.add_argument("command", choices=("calibrate", "import", "predict", "measure", "table"))
     parser.add_argument("study", nargs="?", choices=STUDIES)
     parser.add_argument("condition", nargs="?", help="of the study; default: all")
     said = parser.parse_args()
@@ -38,6 +39,9 @@ def main() -> None:
     if said.command == "calibrate":
         _take_core(study)
         calibrate(study, folder)
+        return
+    if said.command == "import":
+        import_profiles(study, folder)
         return
     ids = _ids(study)
     if said.command == "predict":

@@ -29,44 +29,79 @@ PERIOD_IDS = (100, 101, 102, 103, 104, 105, 106, 107)
 FORCE = 50.0  # logit bias that no logit of these models reaches
 SETTLED = 5  # steps left out at either end: others still prefill, or have ended
 PREFILL_REPEATS = 5
+LEAST_SHARE = 0.02
 ENGINE_VERSION = "xllamacpp 2026.10.11549"
 
 
 def calibrate(study: Study, folder: Path) -> None:
-    """Measure and write `folder`: the samples, one profile a proposer, and calibration.json."""
+    """Measure, and write what the engine said to `folder`: samples, scrapes, calibration.json."""
     folder.mkdir(parents=True, exist_ok=True)
     delays: list[float] = []
     timed = {"off": list(_timed_cells(study, "off", delays))}
     for kind in ("ngram", "draft_model"):
         if kind == "ngram" or kind in study.kinds():
             timed[kind] = list(_timed_cells(study, kind, delays))
-    scrapes = _scrapes(study, folder)
     for kind in study.kinds():
-        samples = _samples(timed, kind)
-        _write_profile(study, kind, samples, scrapes, folder)
+        _samples(timed, kind).to_csv(folder / f"{kind}_steps.csv", index=False)
     facts = {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "command": "python -m tests.engines calibrate " + study.name,
         "engine": ENGINE_VERSION,
         "prompts": "those of even index",
+        "num_prompts": _count_acceptance(study, folder),
         "answering_delay_s": float(np.median(delays)),
     }
     (folder / "calibration.json").write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
+
+
+def import_profiles(study: Study, folder: Path) -> None:
+    """One profile a proposer, from the calibration's files: what `specplan import` would do."""
+    count = json.loads((folder / "calibration.json").read_text(encoding="utf-8"))["num_prompts"]
+    for kind in study.kinds():
+        profile, into = folder / kind, None
+        for condition in study.conditions:
+            if condition.kind != kind:
+                continue
+            said = ImportOptions(
+                domain=condition.domain,
+                proposer=kind,
+                proposer_kind=kind,
+                gamma=condition.gamma,
+                sampling=Sampling(temperature=0.0),
+                engine_version=ENGINE_VERSION,
+                num_requests=count,
+            )
+            scrapes = [folder / f"{condition.name}_{when}.prom" for when in ("before", "after")]
+            _import("llamacpp_prometheus", scrapes, said, profile, into, _identity(study))
+            into = str(profile)
+        said = ImportOptions(proposer=kind, proposer_kind=kind)
+        _import("step_cost_csv", [folder / f"{kind}_steps.csv"], said, profile, into)
 
 
 # --- step cost ----------------------------------------------------------------------------------
 
 
 def _timed_cells(study: Study, kind: str, delays: list[float]) -> Iterator[dict[str, object]]:
+    """Every cell of one kind of server; its rounds are passes over all cells, pooled."""
     for gamma in study.gammas if kind != "off" else (0,):
-        setup = _closed_setup(study, kind, gamma)
-        with serve(setup) as address:
-            if kind != "ngram":
-                yield from _prefills(study, address, kind, gamma, delays)
-            for context in study.contexts:
-                for batch_size in range(1, study.num_slots + 1):
-                    answers = _closed_batch(address, batch_size, context, gamma, study.steps)
-                    yield _cell(kind, batch_size, gamma, answers[0])
+        pooled: dict[tuple[object, ...], list[tuple[dict[str, object], np.ndarray]]] = {}
+        with serve(_closed_setup(study, kind, gamma)) as address:
+            for _ in range(study.rounds):
+                for cell, seconds in _one_round(study, address, kind, gamma, delays):
+                    pooled.setdefault(_shape(cell), []).append((cell, seconds))
+        for parts in pooled.values():
+            yield parts[0][0] | _quantiles(np.concatenate([seconds for _, seconds in parts]))
+
+
+def _one_round(
+    study: Study, address: str, kind: str, gamma: int, delays: list[float]
+) -> Iterator[tuple[dict[str, object], np.ndarray]]:
+    if kind != "ngram" and gamma in (0, study.gammas[0]):
+        yield from _prefills(study, address, kind, delays)
+    for context in study.contexts:
+        for batch_size in range(1, study.num_slots + 1):
+            answers = _closed_batch(address, batch_size, context, gamma, study.steps)
+            yield _cell(kind, batch_size, gamma, answers[0])
 
 
 def _closed_setup(study: Study, kind: str, gamma: int) -> ServerSetup:
@@ -90,29 +125,29 @@ def _closed_batch(
     return run_load(address, [prompt] * batch_size, [0.0] * batch_size)
 
 
-def _cell(kind: str, batch_size: int, gamma: int, answer: Answer) -> dict[str, object]:
-    """Quantiles of the steps in the middle of one request, by the engine's clock."""
+def _cell(
+    kind: str, batch_size: int, gamma: int, answer: Answer
+) -> tuple[dict[str, object], np.ndarray]:
+    """The cell, and seconds of the steps in the middle of one request by the engine's clock."""
     drafted = answer.timings.get("draft_n", 0)
     expected = answer.output_tokens - 1 - answer.output_tokens // (gamma + 1) if gamma else 0
     if drafted < expected:
         raise RuntimeError(f"{kind}, γ {gamma}: {drafted} drafts, expected {expected}")
     times_ms = np.unique([each["predicted_ms"] for each in answer.by_token])
     steps_s = np.array([(b - a) / 1e3 for a, b in pairwise(times_ms)])[SETTLED:-SETTLED]
-    return {
+    cell = {
         "kind": kind,
         "batch_size": batch_size,
         "gamma": gamma,
         "context_tokens": int(answer.timings["prompt_n"]) + answer.output_tokens // 2,
-        **_quantiles(steps_s),
     }
+    return cell, steps_s
 
 
 def _prefills(
-    study: Study, address: str, kind: str, gamma: int, delays: list[float]
-) -> Iterator[dict[str, object]]:
+    study: Study, address: str, kind: str, delays: list[float]
+) -> Iterator[tuple[dict[str, object], np.ndarray]]:
     """One prompt at a time: the engine's time for it, and how much later the client saw it."""
-    if gamma > study.gammas[0]:
-        return
     rng = np.random.default_rng(study.seed)
     for tokens in study.prefills:
         prompt = Prompt(tuple(int(i) for i in rng.integers(1, 1000, tokens)), 2, seed=0)
@@ -120,7 +155,7 @@ def _prefills(
         seconds = np.array([each.timings["prompt_ms"] / 1e3 for each in answers])
         if kind == "off":
             delays += [each.ttft_s - s for each, s in zip(answers, seconds, strict=True)]
-        yield {"kind": kind, "batch_size": 1, "prefill": tokens, **_quantiles(seconds)}
+        yield {"kind": kind, "batch_size": 1, "prefill": tokens}, seconds
 
 
 def _quantiles(seconds: np.ndarray) -> dict[str, object]:
@@ -163,7 +198,8 @@ def _drafting_rows(timed: dict[str, list[dict[str, object]]]) -> Iterator[dict[s
         more = _times(cell)
         base = _times(without[_shape(cell)])
         for name in ("median_s", "p10_s", "p90_s", "min_s"):
-            more[name] = max(more[name] - base["median_s"], 1e-7)
+            # Less than this of a step the clock cannot tell; relative errors would blow it up.
+            more[name] = max(more[name] - base["median_s"], LEAST_SHARE * base["median_s"])
         prefill = cell.get("prefill")
         yield {
             "phase": "propose",
@@ -192,31 +228,28 @@ def _times(cell: dict[str, object]) -> dict[str, object]:
 # --- acceptance ---------------------------------------------------------------------------------
 
 
-def _scrapes(study: Study, folder: Path) -> dict[str, tuple[Path, Path, int]]:
-    """Condition -> /metrics before and after its calibration prompts, and how many they were."""
-    found = {}
+def _count_acceptance(study: Study, folder: Path) -> int:
+    """Scrape /metrics before and after the calibration's prompts, under every condition.
+
+    Returns how many prompts they were.
+    """
+    prompts: list[Prompt] = []
     for condition in study.conditions:
         if condition.kind == "off":
             continue
         with serve(study.setup(condition)) as address:
-            ids = token_ids(study, address)[::2]
-            before = scrape(address)
             low, high = study.prompt_tokens
             prompts = [
                 Prompt(tuple(each[-high:]), study.calibration_output_tokens, seed)
-                for seed, each in enumerate(ids)
+                for seed, each in enumerate(token_ids(study, address)[::2])
                 if len(each) >= low
             ]
+            (folder / f"{condition.name}_before.prom").write_text(scrape(address), encoding="utf-8")
             for first in range(0, len(prompts), study.num_slots):
                 batch = prompts[first : first + study.num_slots]
                 run_load(address, batch, [0.0] * len(batch))
-            paths = []
-            for when, text in (("before", before), ("after", scrape(address))):
-                path = folder / f"{condition.name}_{when}.prom"
-                path.write_text(text, encoding="utf-8")
-                paths.append(path)
-            found[condition.name] = (*paths, len(prompts))
-    return found
+            (folder / f"{condition.name}_after.prom").write_text(scrape(address), encoding="utf-8")
+    return len(prompts)
 
 
 def token_ids(study: Study, address: str) -> list[list[int]]:
@@ -237,37 +270,6 @@ def _tokenize(address: str, text: str) -> list[int]:
 
 
 # --- the profile --------------------------------------------------------------------------------
-
-
-def _write_profile(
-    study: Study,
-    kind: str,
-    samples: pd.DataFrame,
-    scrapes: dict[str, tuple[Path, Path, int]],
-    folder: Path,
-) -> None:
-    """Import each condition's counters, then the samples: what `specplan import` would do."""
-    csv = folder / f"{kind}_steps.csv"
-    samples.to_csv(csv, index=False)
-    profile = folder / kind
-    into = None
-    for condition in study.conditions:
-        if condition.kind != kind:
-            continue
-        before, after, count = scrapes[condition.name]
-        said = ImportOptions(
-            domain=condition.domain,
-            proposer=kind,
-            proposer_kind=kind,
-            gamma=condition.gamma,
-            sampling=Sampling(temperature=0.0),
-            engine_version=ENGINE_VERSION,
-            num_requests=count,
-        )
-        _import("llamacpp_prometheus", [before, after], said, profile, into, _identity(study))
-        into = str(profile)
-    said = ImportOptions(proposer=kind, proposer_kind=kind)
-    _import("step_cost_csv", [csv], said, profile, into)
 
 
 def _import(

@@ -30,6 +30,7 @@ class Prompt:
             "n_predict": self.output_tokens,
             "ignore_eos": True,
             "temperature": 0,
+            "samplers": ["temperature"],  # at 0: greedy, and nothing else is sorted
             "cache_prompt": False,
             "stream": True,
             "seed": self.seed,

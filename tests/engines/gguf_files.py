@@ -88,7 +88,9 @@ def _interleave(values: np.ndarray, num_heads: int) -> np.ndarray:
 
 def _add_tokenizer(writer: GGUFWriter, path: Path) -> None:
     held = json.loads(path.read_text(encoding="utf-8"))
-    vocabulary = held["model"]["vocab"] | {each["content"]: each["id"] for each in held["added_tokens"]}
+    vocabulary = held["model"]["vocab"] | {
+        each["content"]: each["id"] for each in held["added_tokens"]
+    }
     tokens = sorted(vocabulary, key=vocabulary.get)
     for each in held["added_tokens"]:  # a name that the engine does not take for an end
         tokens[each["id"]] = f"<|{each['id']}|>"

@@ -17,7 +17,9 @@ def measure(
     study: Study, condition: Condition, ids: list[list[int]], rates_per_s: dict[str, float]
 ) -> dict[str, object]:
     """The cells of one condition, each measured twice, the repeats a round apart."""
-    cells: dict[str, list[dict[str, float]]] = {f"{condition.name}/{load}": [] for load in rates_per_s}
+    cells: dict[str, list[dict[str, float]]] = {
+        f"{condition.name}/{load}": [] for load in rates_per_s
+    }
     began = datetime.now(UTC)
     with serve(study.setup(condition)) as address:
         for _ in range(REPEATS):

@@ -1,10 +1,12 @@
 """Predict: every cell of a study in the simulator, from the calibrated profile alone.
 
 The simulator gets the arrival times and lengths of the requests that the engine will get. What
-is random beside them, acceptance, is averaged over seeds.
+is random beside them, acceptance, is averaged over seeds. What the server takes to answer beside
+its steps (HTTP, threads) was measured in the calibration and is added to every request.
 """
 
 import csv
+import json
 import tempfile
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -31,6 +33,8 @@ def predict(study: Study, ids: list[list[int]], folder: Path) -> dict[str, objec
     `ids`: every prompt of the study. Reads the profiles in `folder`.
     """
     checked = ids[1::2]
+    facts = json.loads((folder / "calibration.json").read_text(encoding="utf-8"))
+    delay_s = facts["answering_delay_s"]
     profiles = {kind: load_profile(str(folder / kind)) for kind in study.kinds()}
     cells, rates_per_s = {}, {}
     for load, share in study.loads.items():
@@ -42,7 +46,7 @@ def predict(study: Study, ids: list[list[int]], folder: Path) -> dict[str, objec
         for condition in study.conditions:
             stored = _profile_of(condition, profiles)
             cells[f"{condition.name}/{load}"] = _predict_cell(
-                study, condition, stored, prompts, arrival_s
+                study, condition, stored, prompts, arrival_s, delay_s
             )
     return {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -50,6 +54,7 @@ def predict(study: Study, ids: list[list[int]], folder: Path) -> dict[str, objec
         "specplan": specplan_version(),
         "seeds": list(range(NUM_SEEDS)),
         "prompts": "those of odd index",
+        "answering_delay_s": delay_s,
         "rates_per_s": rates_per_s,
         "cells": cells,
     }
@@ -96,13 +101,14 @@ def _predict_cell(
     stored: StoredProfile,
     prompts: list[Prompt],
     arrival_s: np.ndarray,
+    delay_s: float,
 ) -> dict[str, float]:
     def run(path: Path) -> dict[str, float]:
-        scenario = scenario_of(
-            study, condition, stored, {"kind": "recorded", "path": str(path)}
-        )
+        scenario = scenario_of(study, condition, stored, {"kind": "recorded", "path": str(path)})
         seeds = range(NUM_SEEDS if condition.kind != "off" else 1)
-        return mean_figures([_figures(scenario.with_(seed=seed), stored) for seed in seeds])
+        return mean_figures(
+            [_figures(scenario.with_(seed=seed), stored, delay_s) for seed in seeds]
+        )
 
     return _with_rows(prompts, arrival_s, run)
 
@@ -138,13 +144,13 @@ def _with_rows(
         return run(path)
 
 
-def _figures(scenario: Scenario, stored: StoredProfile) -> dict[str, float]:
+def _figures(scenario: Scenario, stored: StoredProfile, delay_s: float) -> dict[str, float]:
     records = simulate(scenario, stored=stored).request_records
     assert (records["emitted_tokens"] == records["output_tokens"]).all()
     return figures(
         records["arrival_s"],
-        records["first_token_s"],
-        records["finish_s"],
+        records["first_token_s"] + delay_s,
+        records["finish_s"] + delay_s,
         records["output_tokens"],
         accepted_tokens=int(records["accepted_tokens"].sum()),
         num_cycles=int(records["num_cycles"].sum()),

@@ -53,7 +53,8 @@ class Study:
     steps: int  # timed in every cell of the calibration
     contexts: tuple[int, ...]
     prefills: tuple[int, ...]
-    gammas: tuple[int, ...] = (1, 3, 5)
+    gammas: tuple[int, ...] = (1, 3)
+    rounds: int = 3  # of every timed cell, each a pass over all cells of a server
     num_slots: int = 4
     slot_tokens: int = 512
     seed: int = 20261130
@@ -89,7 +90,7 @@ TINY = Study(
         Condition("low", "draft_model", 3, (0.3, 0.1, 0.03)),
     ),
     loads={"light": 0.15, "medium": 0.4, "heavy": 0.8},
-    num_requests=240,
+    num_requests=160,
     output_tokens=(24, 96),
     prompt_tokens=(16, 64),
     calibration_output_tokens=192,
@@ -112,7 +113,7 @@ SMOL = Study(
     steps=20,
     contexts=(32, 160),
     prefills=(8, 16, 24, 32, 48, 64, 96, 128, 160, 192),
-    gammas=(1, 3),
+    rounds=2,
 )
 STUDIES = {study.name: study for study in (TINY, SMOL)}
 

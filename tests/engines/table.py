@@ -134,8 +134,6 @@ def _lines(folder: Path) -> Iterator[str]:
     yield ""
 
 
-def _entry(
-    values: dict[str, Compared], name: str, _title: str, scale: float, unit: str
-) -> str:
+def _entry(values: dict[str, Compared], name: str, _title: str, scale: float, unit: str) -> str:
     found = values[name]
     return f"{found.mean * scale:.3g}{' ' + unit if unit else ''} {found.error:+.0%} ±{found.noise:.0%}"
