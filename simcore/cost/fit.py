@@ -186,7 +186,8 @@ def _target_features(rows: pd.DataFrame, knots: NDArray[np.int64]) -> Features:
     plain = query == 1
     pairs = query * (context + tokens / 2) * ~plain
     # Without a prefill chunk every token is scored, and their cost cannot be told from f's.
-    prefill = ~plain & (rows["num_speculative_tokens"].to_numpy() == 0)
+    drafts = rows.get("num_speculative_tokens", rows["num_query_tokens"] - 1).to_numpy()
+    prefill = ~plain & (drafts == 0)
     scored = np.where(prefill, batch, tokens) * prefill.any()
     columns = [np.ones_like(tokens), *rises, batch, scored]
     columns += [context * plain, context * ~plain, pairs]

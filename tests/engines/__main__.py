@@ -3,7 +3,7 @@
 python -m tests.engines calibrate STUDY
 python -m tests.engines import STUDY
 python -m tests.engines predict STUDY
-python -m tests.engines measure STUDY [CONDITION]
+python -m tests.engines measure STUDY [CONDITION ..]
 python -m tests.engines table
 """
 
@@ -26,7 +26,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.engines", description=__doc__)
     parser.add_argument("command", choices=("calibrate", "import", "predict", "measure", "table"))
     parser.add_argument("study", nargs="?", choices=STUDIES)
-    parser.add_argument("condition", nargs="?", help="of the study; default: all")
+    parser.add_argument("conditions", nargs="*", help="of the study; default: all")
     said = parser.parse_args()
     if said.command == "table":
         write_page(RESULTS)
@@ -50,7 +50,7 @@ def main() -> None:
     _take_core(study)
     predicted = json.loads((folder / "predicted.json").read_text(encoding="utf-8"))
     for condition in study.conditions:
-        if said.condition in (None, condition.name):
+        if not said.conditions or condition.name in said.conditions:
             found = measure(study, condition, ids, predicted["rates_per_s"])
             _write(folder / f"measured_{condition.name}.json", found)
 

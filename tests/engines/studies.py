@@ -106,7 +106,7 @@ SMOL = Study(
         Condition("draft", "draft_model", 3),
     ),
     loads={"light": 0.3, "heavy": 0.7},
-    num_requests=40,
+    num_requests=30,
     output_tokens=(24, 96),
     prompt_tokens=(32, 128),
     calibration_output_tokens=160,
