@@ -2,7 +2,7 @@
 
 llama.cpp rotates query and key by neighbouring pairs where Hugging Face rotates halves, so their
 rows change places on the way. The engine never accepts a drafted end of text, which would lower
-dialled acceptance: the end is a byte that no text holds, and the model's own end a token like others.
+dialled acceptance: the end is a byte that no text holds, the model's own a token like others.
 """
 
 import json
@@ -52,9 +52,8 @@ def write_from_folder(folder: Path, tokenizer: Path, path: Path, kind: str = "F3
     _add_tokenizer(writer, tokenizer)
     for name, values in load_file(folder / "model.safetensors").items():
         own, short = _names(name)
-        if short in heads:
-            values = _interleave(values, heads[short])
-        _add_tensor(writer, own, values.astype(np.float32), kind)
+        rows = _interleave(values, heads[short]) if short in heads else values
+        _add_tensor(writer, own, rows.astype(np.float32), kind)
     return _close(writer, path)
 
 

@@ -46,10 +46,13 @@ def _params(settings: dict) -> xllamacpp.CommonParams:
             holder = getattr(holder, each)
         if not hasattr(holder, name):
             sys.exit(f"this llama.cpp has no setting {dotted!r}")
-        if dotted == "speculative.types":
-            value = [getattr(xllamacpp.common_speculative_type, each) for each in value]
-        setattr(holder, name, value)
+        is_types = dotted == "speculative.types"
+        setattr(holder, name, [_type(each) for each in value] if is_types else value)
     return params
+
+
+def _type(name: str) -> object:
+    return getattr(xllamacpp.common_speculative_type, name)
 
 
 def _cpu_ticks() -> dict[int, int]:

@@ -12,14 +12,14 @@ from tests.engines.figures import NAMES
 PAGE = Path(__file__).parents[2] / "docs" / "validation.md"
 BEGIN, END = "<!-- engine: begin -->\n", "<!-- engine: end -->\n"
 SHOWN = (
-    ("ttft_p50_s", "TTFT p50", 1e3, "ms"),
-    ("ttft_p95_s", "TTFT p95", 1e3, "ms"),
-    ("tpot_p50_s", "TPOT p50", 1e3, "ms"),
-    ("tpot_p95_s", "TPOT p95", 1e3, "ms"),
-    ("e2e_p50_s", "E2E p50", 1e3, "ms"),
-    ("e2e_p95_s", "E2E p95", 1e3, "ms"),
-    ("output_tokens_per_s", "tokens/s", 1.0, ""),
-    ("tokens_per_cycle", "tokens a cycle", 1.0, ""),
+    ("ttft_p50_s", "TTFT p50, ms", 1e3),
+    ("ttft_p95_s", "TTFT p95, ms", 1e3),
+    ("tpot_p50_s", "TPOT p50, ms", 1e3),
+    ("tpot_p95_s", "TPOT p95, ms", 1e3),
+    ("e2e_p50_s", "E2E p50, ms", 1e3),
+    ("e2e_p95_s", "E2E p95, ms", 1e3),
+    ("output_tokens_per_s", "tokens/s", 1.0),
+    ("tokens_per_cycle", "tokens a cycle", 1.0),
 )
 
 
@@ -96,17 +96,46 @@ def decisions(cells: Cells) -> dict[str, Decided]:
 
 
 def write_page(results: Path) -> None:
-    """Make the page's part, and the comparison beside the results, anew."""
+    """Make the page's part, and compared.json beside each study's results, anew."""
+    for folder in _studies(results):
+        text = json.dumps(as_json(folder), indent=1) + "\n"
+        (folder / "compared.json").write_text(text, encoding="utf-8")
     page = PAGE.read_text(encoding="utf-8")
     before, rest = page.split(BEGIN)
     _, after = rest.split(END)
     PAGE.write_text(before + BEGIN + render(results) + END + after, encoding="utf-8")
 
 
+def as_json(folder: Path) -> dict[str, object]:
+    """What is compared, as plain values."""
+    cells = compare(folder)
+    return {
+        "cells": {
+            cell: {
+                name: {
+                    "predicted": found.predicted,
+                    "measured": list(found.measured),
+                    "error": found.error,
+                    "noise": found.noise,
+                }
+                for name, found in values.items()
+            }
+            for cell, values in cells.items()
+        },
+        "on_or_off": {
+            cell: {**vars(decided), "verdict": decided.verdict}
+            for cell, decided in decisions(cells).items()
+        },
+    }
+
+
 def render(results: Path) -> str:
     """The tables in Markdown."""
-    folders = sorted(path.parent for path in results.glob("*/predicted.json"))
-    return "".join(line + "\n" for folder in folders for line in _lines(folder))
+    return "".join(line + "\n" for folder in _studies(results) for line in _lines(folder))
+
+
+def _studies(results: Path) -> list[Path]:
+    return sorted(path.parent for path in results.glob("*/predicted.json"))
 
 
 def _lines(folder: Path) -> Iterator[str]:
@@ -115,14 +144,14 @@ def _lines(folder: Path) -> Iterator[str]:
     rates = ", ".join(f"{load} {rate:g}" for load, rate in facts["rates_per_s"].items())
     yield f"### {folder.name}"
     yield ""
-    yield f"Predicted {facts['date'][:10]}; requests a second: {rates}."
+    yield f"Predicted on {facts['date'][:10]}. Requests a second: {rates}."
     yield ""
-    yield "| cell | " + " | ".join(name for _, name, _, _ in SHOWN) + " |"
+    yield "| cell | " + " | ".join(title for _, title, _ in SHOWN) + " |"
     yield "|---|" + "---:|" * len(SHOWN)
     for cell, values in cells.items():
-        yield f"| {cell} | " + " | ".join(_entry(values, *each) for each in SHOWN) + " |"
-    yield ""
-    yield "Each entry: measured (mean of two); error of the prediction; noise, the distance of the two."
+        entries = (_entry(values[name], scale) for name, _, scale in SHOWN)
+        yield f"| {cell} | " + " | ".join(entries) + " |"
+    yield "| median error, noise | " + " | ".join(_summary(cells)) + " |"
     yield ""
     yield "| cell | speed-up predicted | measured | noise | on or off |"
     yield "|---|---:|---:|---:|---|"
@@ -134,6 +163,13 @@ def _lines(folder: Path) -> Iterator[str]:
     yield ""
 
 
-def _entry(values: dict[str, Compared], name: str, _title: str, scale: float, unit: str) -> str:
-    found = values[name]
-    return f"{found.mean * scale:.3g}{' ' + unit if unit else ''} {found.error:+.0%} ±{found.noise:.0%}"
+def _entry(found: Compared, scale: float) -> str:
+    values = f"{found.predicted * scale:.3g} / {found.mean * scale:.3g}"
+    return f"{values}, {found.error:+.0%} ({found.noise:.0%})"
+
+
+def _summary(cells: Cells) -> Iterator[str]:
+    for name, _, _ in SHOWN:
+        errors = [abs(values[name].error) for values in cells.values()]
+        noises = [values[name].noise for values in cells.values()]
+        yield f"{np.median(errors):.0%} ({np.median(noises):.0%})" if cells else ""

@@ -7,13 +7,15 @@ import pytest
 from tests.engines.figures import figures
 from tests.engines.predict import predict
 from tests.engines.studies import RESULTS, TINY, missing_models, prompt_texts
-from tests.engines.table import BEGIN, END, PAGE, Compared, Decided, render
+from tests.engines.table import BEGIN, END, PAGE, Compared, Decided, as_json, render
 
 
 def test_the_page_holds_the_table_of_the_committed_results():
     page = PAGE.read_text(encoding="utf-8")
     held = page.split(BEGIN)[1].split(END)[0]
     assert held == render(RESULTS), "run `python -m tests.engines table` and commit the page"
+    for path in RESULTS.glob("*/compared.json"):
+        assert json.loads(path.read_text()) == as_json(path.parent)
 
 
 @pytest.mark.parametrize("folder", sorted(RESULTS.glob("*/")), ids=lambda folder: folder.name)
