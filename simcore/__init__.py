@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     )
     from simcore.metrics.replicated import ReplicatedSummary, simulate_seeds
     from simcore.metrics.summary import Summary, summarise
+    from simcore.planner.capacity import find_capacity
+    from simcore.planner.capacity_document import Capacity
     from simcore.planner.compare import compare, draft_lengths
     from simcore.planner.comparison import Comparison
     from simcore.planner.load_estimate import (
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from simcore.planner.plan import make_plan
     from simcore.planner.plan_diff import PlanDiff, diff_plans
     from simcore.planner.plan_file import read_plan
+    from simcore.planner.replicas import find_replicas
     from simcore.profile.store import StoredProfile, bundled_profiles, load_profile, write_profile
     from simcore.report.alerts import alerts_yaml
     from simcore.report.flags import engine_settings
@@ -41,6 +44,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CallerPolicy",
+    "Capacity",
     "Comparison",
     "InfeasibleError",
     "LoadBasis",
@@ -64,6 +68,8 @@ __all__ = [
     "dump_scenario",
     "engine_settings",
     "estimate_load",
+    "find_capacity",
+    "find_replicas",
     "load_basis",
     "load_profile",
     "load_scenario",
@@ -80,6 +86,7 @@ __all__ = [
 # Each name is loaded when it is first used: a run without a plan need not wait for scipy.
 _MODULES = {
     "CallerPolicy": "simcore.serving.caller_policy",
+    "Capacity": "simcore.planner.capacity_document",
     "Comparison": "simcore.planner.comparison",
     "InfeasibleError": "simcore.errors",
     "LoadBasis": "simcore.planner.load_estimate",
@@ -104,6 +111,8 @@ _MODULES = {
     "engine_settings": "simcore.report.flags",
     "estimate_load": "simcore.planner.load_estimate",
     "load_basis": "simcore.planner.load_estimate",
+    "find_capacity": "simcore.planner.capacity",
+    "find_replicas": "simcore.planner.replicas",
     "load_profile": "simcore.profile.store",
     "load_scenario": "simcore.scenario",
     "load_test": "simcore.report.load_test",

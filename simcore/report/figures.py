@@ -6,6 +6,7 @@ import plotly.graph_objects as go
 
 from simcore.planner.estimate import Estimate
 from simcore.planner.speedup import CycleSurvival, SpeedupPoint
+from simcore.report.capacity_figures import capacity_figure, daily_figure
 from simcore.report.comparison_figures import comparison_figure
 from simcore.report.cost_figures import (
     cost_residuals_figure,
@@ -37,10 +38,12 @@ from simcore.report.style import (
 
 __all__ = [
     "candidates_figure",
+    "capacity_figure",
     "comparison_figure",
     "cost_residuals_figure",
     "cost_samples_figure",
     "cycle_time_figure",
+    "daily_figure",
     "imported_survival_figure",
     "latency_figure",
     "load_figure",
