@@ -321,6 +321,7 @@ def _limits(scenario: Scenario, parts: Parts) -> Record:
         retracts_youngest=rules.retracts_youngest,
         admits_whole_life=rules.admits_whole_life,
         pads_drafts=rules.pads_drafts,
+        shortens_last_drafts=rules.shortens_last_drafts,
         routing=ROUTING[deployment.routing],
         num_uncounted=int(scenario.warmup_fraction * len(batch.arrival_s)),
         num_open=batch.turns.num_open,
