@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from simcore.planner.compare import compare, draft_lengths
     from simcore.planner.comparison import Comparison
     from simcore.planner.plan import make_plan
+    from simcore.planner.run_store import RunStore
+    from simcore.planner.sweep import sweep
+    from simcore.planner.sweep_result import SweepResult
+    from simcore.planner.sweep_space import SweepSpace, load_sweep
     from simcore.profile.store import StoredProfile, bundled_profiles, load_profile, write_profile
     from simcore.scenario import Scenario, dump_scenario, load_scenario
     from simcore.scenario_files import open_scenario
@@ -29,23 +33,28 @@ __all__ = [
     "PolicyView",
     "ProfileError",
     "ReplicatedSummary",
+    "RunStore",
     "Scenario",
     "ScenarioError",
     "SimulationResult",
     "SpecplanError",
     "StoredProfile",
     "Summary",
+    "SweepResult",
+    "SweepSpace",
     "bundled_profiles",
     "compare",
     "draft_lengths",
     "dump_scenario",
     "load_profile",
     "load_scenario",
+    "load_sweep",
     "make_plan",
     "open_scenario",
     "simulate",
     "simulate_seeds",
     "summarise",
+    "sweep",
     "write_profile",
 ]
 
@@ -57,23 +66,28 @@ _MODULES = {
     "PolicyView": "simcore.serving.caller_policy",
     "ProfileError": "simcore.errors",
     "ReplicatedSummary": "simcore.metrics.replicated",
+    "RunStore": "simcore.planner.run_store",
     "Scenario": "simcore.scenario",
     "ScenarioError": "simcore.errors",
     "SimulationResult": "simcore.serving.simulation",
     "SpecplanError": "simcore.errors",
     "StoredProfile": "simcore.profile.store",
     "Summary": "simcore.metrics.summary",
+    "SweepResult": "simcore.planner.sweep_result",
+    "SweepSpace": "simcore.planner.sweep_space",
     "bundled_profiles": "simcore.profile.store",
     "compare": "simcore.planner.compare",
     "draft_lengths": "simcore.planner.compare",
     "dump_scenario": "simcore.scenario",
     "load_profile": "simcore.profile.store",
     "load_scenario": "simcore.scenario",
+    "load_sweep": "simcore.planner.sweep_space",
     "make_plan": "simcore.planner.plan",
     "open_scenario": "simcore.scenario_files",
     "simulate": "simcore.serving.simulation",
     "simulate_seeds": "simcore.metrics.replicated",
     "summarise": "simcore.metrics.summary",
+    "sweep": "simcore.planner.sweep",
     "write_profile": "simcore.profile.store",
 }
 

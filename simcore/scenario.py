@@ -255,22 +255,33 @@ class _UniqueKeys(yaml.SafeLoader):
         return super().construct_mapping(node, deep=deep)
 
 
+def read_yaml(path: Path, expected: str) -> object:
+    """The content of a YAML (or JSON) file. Raises ScenarioError."""
+    try:
+        found: object = yaml.load(path.read_text(encoding="utf-8"), Loader=_UniqueKeys)
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ScenarioError(
+            f"cannot read {path}: {' '.join(str(error).split())}; expected {expected} in YAML"
+        ) from None
+    return found
+
+
 def load_scenario(path: Path) -> Scenario:
     """Read a scenario from YAML (or JSON, which is YAML). Raises ScenarioError.
 
     A profile folder or a recorded file given relative to the scenario's own folder is made
     absolute, so that the scenario means the same wherever it is written again.
     """
-    try:
-        raw = yaml.load(path.read_text(encoding="utf-8"), Loader=_UniqueKeys)
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise ScenarioError(
-            f"cannot read {path}: {' '.join(str(error).split())}; expected a scenario in YAML"
-        ) from None
-    scenario = parse_scenario(raw, str(path))
-    changes = _data_paths(scenario, path.parent)
-    if (path.parent / scenario.profile).exists():
-        changes["profile"] = _absolute(scenario.profile, path.parent)
+    return with_absolute_paths(
+        parse_scenario(read_yaml(path, "a scenario"), str(path)), path.parent
+    )
+
+
+def with_absolute_paths(scenario: Scenario, folder: Path) -> Scenario:
+    """The scenario with the paths that it gives relative to `folder` made absolute."""
+    changes = _data_paths(scenario, folder)
+    if (folder / scenario.profile).exists():
+        changes["profile"] = _absolute(scenario.profile, folder)
     return scenario.with_(**changes) if changes else scenario
 
 
