@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from simcore.errors import ScenarioError, SpecplanError, StoreError
-from simcore.planner.race import race_level, seed_counts
+from simcore.planner.race import Values, race_level, seed_counts
 from simcore.planner.run_key import run_key, simulator_sha256
 from simcore.planner.run_store import RunStore
 from simcore.planner.run_table import LARGEST
@@ -28,6 +28,7 @@ from simcore.planner.sweep_result import (
     objective_values,
     rank,
     verdicts_of,
+    with_labels,
 )
 from simcore.planner.sweep_run import Run
 from simcore.planner.sweep_space import SweepSpace
@@ -117,16 +118,13 @@ class _Runner:
             self.num_simulated += len(outcome.rows)
             self._tell(done, len(wanted))
 
-    def rows(self, counts: Mapping[int, int]) -> "dict[int, pd.DataFrame]":
-        """The rows of these configurations, one a seed; none of refused ones."""
+    def rows(self, counts: Mapping[int, int]) -> "pd.DataFrame":
+        """The rows of these configurations by seed, `configuration` first; none of refused ones."""
         left = {index: count for index, count in counts.items() if index not in self.refused}
         places = [(index, seed) for index, count in left.items() for seed in range(count)]
         frame = self._store.rows([self._run(*place).key for place in places])
-        starts = np.cumsum([0, *left.values()])
-        return {
-            index: frame.iloc[start:end].reset_index(drop=True)
-            for index, start, end in zip(left, starts[:-1], starts[1:], strict=True)
-        }
+        frame.insert(0, "configuration", [index for index, _ in places])
+        return frame
 
     @property
     def num_reused(self) -> int:
@@ -216,21 +214,31 @@ def _race(space: SweepSpace, runner: _Runner, contenders: list[int]) -> dict[int
     racing = _by_question(runner.grid, contenders)
     entered = {question: len(indices) for question, indices in racing.items()}
     for count in rounds:
-        counts |= {index: count for indices in racing.values() for index in indices}
-        runner.do({index: count for indices in racing.values() for index in indices})
-        left = {}
-        for question, indices in racing.items():
-            rows = runner.rows(dict.fromkeys(indices, count))
-            if len(rows) < 2:  # noqa: PLR2004  decided, or nothing that can be
-                continue
-            values = {index: objective_values(space, frame) for index, frame in rows.items()}
-            standing = rank(space, values, race_level(entered[question], len(rounds)))
-            if standing is not None and standing.indistinguishable:
-                left[question] = [standing.best, *standing.indistinguishable]
-        racing = left
+        round_counts = {index: count for indices in racing.values() for index in indices}
+        counts |= round_counts
+        runner.do(round_counts)
+        values = objective_values(space, runner.rows(round_counts))
+        racing = {
+            question: left
+            for question, indices in racing.items()
+            if len(left := _undecided(space, values, indices, entered[question], len(rounds))) > 1
+        }
         if not racing:
             break
     return counts
+
+
+def _undecided(
+    space: SweepSpace,
+    values: Mapping[int, Values],
+    indices: list[int],
+    num_entered: int,
+    num_rounds: int,
+) -> list[int]:
+    """The leader and those that may yet be better; one alone has won."""
+    known = {index: values[index] for index in indices if index in values}
+    standing = rank(space, known, race_level(num_entered, num_rounds))
+    return [] if standing is None else [standing.best, *standing.indistinguishable]
 
 
 def _result(
@@ -240,21 +248,19 @@ def _result(
     counts: dict[int, int],
     pruned: dict[int, str],
 ) -> SweepResult:
-    import pandas as pd  # noqa: PLC0415 - kept out of the start-up of runs without frames
-
     rows = runner.rows(dict(sorted(counts.items())))
     made = grid.configurations
-    if not rows:
+    if rows.empty:
         index, reason = next(iter(runner.refused.items()))
         raise ScenarioError(
             f"none of the {len(counts)} configurations can be simulated; the first, "
             f"{made[index].labels}: {reason}"
         )
+    values = objective_values(space, rows)
     verdicts: dict[int, Verdict] = {}
-    for indices in _by_question(grid, rows).values():
-        standing = rank(space, {i: objective_values(space, rows[i]) for i in indices})
-        verdicts |= verdicts_of(standing, indices)
-    table = configuration_table(space, {i: made[i] for i in rows}, rows, verdicts)
+    for indices in _by_question(grid, values).values():
+        verdicts |= verdicts_of(rank(space, {i: values[i] for i in indices}), indices)
+    table = configuration_table(space, grid, rows, verdicts)
     refused = [Omission(made[i].labels, reason) for i, reason in sorted(runner.refused.items())]
     return SweepResult(
         space=space,
@@ -264,11 +270,9 @@ def _result(
             "profile_sha256": sorted({each.profile_sha256 for each in made}),
             "seeds": [space.scenario.seed + seed for seed in range(max(counts.values()))],
         },
-        runs=pd.concat([_labelled(i, made[i], frame) for i, frame in rows.items()]).reset_index(
-            drop=True
-        ),
+        runs=with_labels(rows, grid),
         configurations=table,
-        best=best_table(space, table, [made[index].question for index in rows]),
+        best=best_table(table, [made[index].question for index in table["configuration"]]),
         invalid=(*grid.invalid, *refused),
         merged=tuple(grid.merged),
         pruned=tuple(Omission(made[i].labels, reason) for i, reason in sorted(pruned.items())),
@@ -278,44 +282,31 @@ def _result(
     )
 
 
-def _labelled(index: int, made: Configuration, rows: "pd.DataFrame") -> "pd.DataFrame":
-    """The rows of one configuration behind its axes' values."""
-    import pandas as pd  # noqa: PLC0415 - as above
-
-    labels = pd.DataFrame([{"configuration": index, **made.labels}] * len(rows))
-    return pd.concat([labels, rows], axis=1)
-
-
-def _caveats(
-    grid: Grid, rows: "dict[int, pd.DataFrame]", verdicts: dict[int, Verdict]
-) -> tuple[str, ...]:
+def _caveats(grid: Grid, rows: "pd.DataFrame", verdicts: dict[int, Verdict]) -> tuple[str, ...]:
     """What a reader must know first; each only where it applies."""
-    found = []
-    sources = {
-        (frame["profile"].iloc[0], frame["profile_source"].iloc[0]) for frame in rows.values()
-    }
-    found += [
+    sources = sorted(set(zip(rows["profile"], rows["profile_source"], strict=True)))
+    found = [
         f"The numbers of profile {name} are {source}, not measured on your machine."
-        for name, source in sorted(sources)
+        for name, source in sources
         if source != "measured"
     ]
     best = [index for index, verdict in verdicts.items() if verdict == "best"]
-    saturated = sum(bool(rows[index]["is_saturated"].max()) for index in best)
+    of_best = rows[rows["configuration"].isin(best)]
+    saturated = of_best[of_best["is_saturated"] > 0.0]["configuration"].nunique()
     if saturated:
         found.append(
             f"Under {saturated} of {len(best)} loads even the best service is saturated: its "
             "latencies grow with the length of the run."
         )
-    for indices in _by_question(grid, rows).values():
-        if len({rows[index]["requests_sha256"].iloc[0] for index in indices}) > 1:
-            found.append(
-                "Under some loads the services meet different requests, because each proposer's "
-                "recordings bring their own lengths or domains: differences are not only the "
-                "services'."
-            )
-            break
-    if any(len(frame) == 1 for frame in rows.values()):
-        found.append("One seed each: no interval, and nothing can be told from the best.")
+    met = rows.groupby("configuration", sort=False)["requests_sha256"].first()
+    questions = _by_question(grid, verdicts).values()
+    if any(met[met.index.isin(indices)].nunique() > 1 for indices in questions):
+        found.append(
+            "Under some loads the services meet different requests, because each proposer's "
+            "recordings bring their own lengths or domains: differences are not the services' only."
+        )
+    if rows.groupby("configuration").size().min() == 1:
+        found.append("One seed: no interval, and nothing can be told from the best.")
     if unknown := sum(verdict == "unknown" for verdict in verdicts.values()):
         found.append(f"{unknown} configurations have no value of the objective and no rank.")
     found.append(

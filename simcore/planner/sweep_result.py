@@ -10,7 +10,7 @@ import numpy as np
 from simcore.metrics.estimate import estimate
 from simcore.planner.race import LEVEL, Standings, Values, standings
 from simcore.planner.run_table import LARGEST, METRICS
-from simcore.planner.sweep_grid import Configuration, Omission
+from simcore.planner.sweep_grid import Grid, Omission
 from simcore.planner.sweep_space import LOAD, SweepSpace
 
 if TYPE_CHECKING:
@@ -62,9 +62,18 @@ class SweepResult:
         }
 
 
-def objective_values(space: SweepSpace, rows: "pd.DataFrame") -> Values:
-    """The objective of one configuration by seed; NaN where a run has none."""
-    return np.asarray(rows[space.objective], dtype=np.float64)
+def objective_values(space: SweepSpace, rows: "pd.DataFrame") -> dict[int, Values]:
+    """Configuration -> the objective by seed; NaN where a run has none."""
+    groups = rows.groupby("configuration", sort=False)[space.objective]
+    return {int(index): found.to_numpy(dtype=np.float64) for index, found in groups}
+
+
+def with_labels(rows: "pd.DataFrame", grid: Grid) -> "pd.DataFrame":
+    """Rows that begin with a column `configuration`, with the axes' values behind it."""
+    import pandas as pd  # noqa: PLC0415 - kept out of the start-up of runs without frames
+
+    labels = pd.DataFrame([grid.configurations[each].labels for each in rows["configuration"]])
+    return pd.concat([rows[["configuration"]], labels, rows.iloc[:, 1:]], axis=1)
 
 
 def rank(
@@ -86,34 +95,31 @@ def verdicts_of(standing: Standings | None, indices: Iterable[int]) -> dict[int,
 
 
 def configuration_table(
-    space: SweepSpace,
-    configurations: dict[int, Configuration],
-    rows: dict[int, "pd.DataFrame"],
-    verdicts: dict[int, Verdict],
+    space: SweepSpace, grid: Grid, rows: "pd.DataFrame", verdicts: dict[int, Verdict]
 ) -> "pd.DataFrame":
-    """One row a configuration."""
-    import pandas as pd  # noqa: PLC0415 - kept out of the start-up of runs without frames
+    """One row a configuration; means are over the seeds that have a value."""
+    import pandas as pd  # noqa: PLC0415 - as above
 
-    found = []
-    for index, frame in rows.items():
-        objective = estimate([None if np.isnan(v) else v for v in objective_values(space, frame)])
-        means = frame[list(METRICS)].astype(float).mean()  # of the seeds that have a value
-        found.append(
-            {
-                "configuration": index,
-                **configurations[index].labels,
-                "verdict": verdicts[index],
-                "num_seeds": len(frame),
-                space.objective: objective.mean,
-                f"{space.objective}_low": objective.low,
-                f"{space.objective}_high": objective.high,
-                **{name: float(means[name]) for name in METRICS if name != space.objective},
-            }
-        )
-    return pd.DataFrame(found)
+    groups = rows.groupby("configuration", sort=False)
+    means = groups[list(METRICS)].mean().reset_index()
+    found = with_labels(means, grid)
+    estimates = [
+        estimate([None if np.isnan(each) else each for each in values])
+        for values in objective_values(space, rows).values()
+    ]
+    shown = {
+        "verdict": [verdicts[index] for index in found["configuration"]],
+        "num_seeds": groups.size().to_numpy(),
+        space.objective: found.pop(space.objective),
+        f"{space.objective}_low": [each.low for each in estimates],
+        f"{space.objective}_high": [each.high for each in estimates],
+    }
+    place = 1 + len(space.axes)
+    parts = [found.iloc[:, :place], pd.DataFrame(shown), found.iloc[:, place:]]
+    return pd.concat(parts, axis=1)
 
 
-def best_table(space: SweepSpace, table: "pd.DataFrame", questions: list[str]) -> "pd.DataFrame":
+def best_table(table: "pd.DataFrame", questions: list[str]) -> "pd.DataFrame":
     """One row a load: the best configuration there; `questions` by row of `table`."""
     import pandas as pd  # noqa: PLC0415 - as above
 
@@ -122,9 +128,8 @@ def best_table(space: SweepSpace, table: "pd.DataFrame", questions: list[str]) -
         best = group[group["verdict"] == "best"]
         if best.empty:  # no run under this load has the objective
             continue
-        row = best.iloc[0].to_dict()
+        row = best.drop(columns="verdict").to_dict("records")[0]
         same = group[group["verdict"] == "indistinguishable"]["configuration"].tolist()
-        del row["verdict"]
         found.append(row | {"num_compared": len(group), "indistinguishable": same})
     return pd.DataFrame(found)
 

@@ -3,7 +3,11 @@
 All give the same rows; they come as they are done, in any order.
 """
 
+import os
+import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from typing import Any
 
 from simcore.errors import ScenarioError
@@ -14,6 +18,7 @@ REQUESTS_PER_CHUNK = 40_000  # about a third of a second: what a killed sweep ma
 MAX_CHUNK = 16
 SERIAL_REQUESTS = 200_000  # below this workers take longer to start than the runs take
 CONNECT_TIMEOUT_S = 10.0
+PARENT_POLL_S = 1.0
 
 Chunk = tuple[Run, ...]
 
@@ -58,7 +63,25 @@ def _on_cores(chunks: list[Chunk], jobs: int) -> Iterator[Outcome]:
         yield run_all(chunks[0])
         chunks = chunks[1:]
     parallel = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1)
-    yield from parallel(joblib.delayed(run_all)(chunk) for chunk in chunks)
+    yield from parallel(joblib.delayed(_run_in_worker)(chunk) for chunk in chunks)
+
+
+def _run_in_worker(chunk: Chunk) -> Outcome:
+    """The runs, in a process that is there for them alone."""
+    _leave_with_parent(os.getppid())
+    return run_all(chunk)
+
+
+@cache
+def _leave_with_parent(parent: int) -> None:
+    """End this process when the sweep's is gone: one that is killed cannot tell its workers."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(PARENT_POLL_S)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def _on_dask(chunks: list[Chunk], address: str) -> Iterator[Outcome]:
