@@ -52,9 +52,7 @@ def sweep(
         int | None, typer.Option(min=1, max=1000, help="runs of each; default 3; adaptive: at most")
     ] = None,
     requests: Annotated[int | None, typer.Option(min=1, help="requests of each run")] = None,
-    jobs: Annotated[
-        int | None, typer.Option(min=1, help="processes; default: one a core")
-    ] = None,
+    jobs: Annotated[int | None, typer.Option(min=1, help="processes; default: one a core")] = None,
     dask: Annotated[
         str | None, typer.Option(help="address of a running Dask scheduler: tcp://host:8786")
     ] = None,

@@ -14,7 +14,15 @@ from simcore.errors import ScenarioError
 from simcore.planner.run_table import RESULTS_VERSION
 from simcore.scenario import DATA_PATHS, Scenario
 
-APART = ("commands", "planner", "report", "scenarios", "bench.py", "cli.py")  # change no run
+APART = (
+    "commands",
+    "planner",
+    "report",
+    "scenarios",
+    "bench.py",
+    "bench_sweep.py",
+    "cli.py",
+)  # change no run
 
 
 def run_key(scenario: Scenario, profile_sha256: str) -> str:

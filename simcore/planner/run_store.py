@@ -81,7 +81,8 @@ class RunStore:
         """The rows of these keys, in their order; every key must be known."""
         asked = pa.table({"key": pa.array(keys, pa.string()), "place": pa.array(range(len(keys)))})
         query = "SELECT runs.* FROM asked JOIN runs USING (key) ORDER BY asked.place"
-        return self._select(query, asked).to_pandas()
+        found: pd.DataFrame = self._select(query, asked).to_pandas()
+        return found
 
     def export_parquet(self, path: Path) -> None:
         """Write every row, in order of keys, to a Parquet file."""

@@ -26,9 +26,7 @@ class LoadEstimates:
 
     def __call__(self, scenario: Scenario) -> LoadEstimate:
         """The scenario's estimate. Raises what `estimate_load` raises."""
-        return estimate_load(
-            self.profiles[scenario.profile], scenario, basis=self._basis(scenario)
-        )
+        return estimate_load(self.profiles[scenario.profile], scenario, basis=self._basis(scenario))
 
     def mean_context_tokens(self, scenario: Scenario) -> int:
         """Prompt and half of the output of one of its requests, on average."""

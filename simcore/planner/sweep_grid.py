@@ -113,7 +113,9 @@ def _configuration(
     return Configuration(
         labels=_labels(combination, scenario),
         question=json.dumps(
-            scenario.model_dump(mode="json", include=set(SHARED)), sort_keys=True, ensure_ascii=False
+            scenario.model_dump(mode="json", include=set(SHARED)),
+            sort_keys=True,
+            ensure_ascii=False,
         ),
         scenario=scenario,
         profile_sha256=profiles[scenario.profile].content_hash,

@@ -65,7 +65,7 @@ class SweepResult:
 def objective_values(space: SweepSpace, rows: "pd.DataFrame") -> dict[int, Values]:
     """Configuration -> the objective by seed; NaN where a run has none."""
     groups = rows.groupby("configuration", sort=False)[space.objective]
-    return {int(index): found.to_numpy(dtype=np.float64) for index, found in groups}
+    return {int(str(index)): found.to_numpy(dtype=np.float64) for index, found in groups}
 
 
 def with_labels(rows: "pd.DataFrame", grid: Grid) -> "pd.DataFrame":
@@ -76,9 +76,7 @@ def with_labels(rows: "pd.DataFrame", grid: Grid) -> "pd.DataFrame":
     return pd.concat([rows[["configuration"]], labels, rows.iloc[:, 1:]], axis=1)
 
 
-def rank(
-    space: SweepSpace, values: dict[int, Values], level: float = LEVEL
-) -> Standings | None:
+def rank(space: SweepSpace, values: dict[int, Values], level: float = LEVEL) -> Standings | None:
     """Standings of the configurations under one load; None where no run has the objective."""
     return standings(values, larger_is_better=space.objective in LARGEST, level=level)
 

@@ -154,7 +154,9 @@ def _of_folder(name: str, values: object, folder: Path) -> object:
     if name not in PATHS or not isinstance(values, list | tuple):
         return values
     return [
-        str((folder / each).resolve()) if isinstance(each, str) and (folder / each).exists() else each
+        str((folder / each).resolve())
+        if isinstance(each, str) and (folder / each).exists()
+        else each
         for each in values
     ]
 

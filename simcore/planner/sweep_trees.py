@@ -35,7 +35,9 @@ class TreeChooser:
         limits = TreeLimits(choice.nodes, choice.depth)
         rule = plain.speculation.tree_rule
         if not choice.optimal:
-            return self._kept((name, limits, rule), partial(tree_of_budget, recording, limits, rule))
+            return self._kept(
+                (name, limits, rule), partial(tree_of_budget, recording, limits, rule)
+            )
         context = self._estimates.mean_context_tokens(plain)
         tree, met = None, set[DraftTree | None]()
         for _ in range(MAX_ROUNDS):
@@ -59,7 +61,7 @@ class TreeChooser:
     def _batch_size(self, scenario: Scenario) -> int:
         """Running requests of one replica while it is busy, as the estimate expects them."""
         found = self._estimates(scenario)
-        return max(1, round(found.batch_size / max(found.busy_fraction, 1e-9)))
+        return max(1, round(float(found.batch_size / max(found.busy_fraction, 1e-9))))
 
     def _kept(self, key: object, make: Callable[[], DraftTree | None]) -> DraftTree | None:
         if key not in self._trees:

@@ -89,7 +89,7 @@ def _on_dask(chunks: list[Chunk], address: str) -> Iterator[Outcome]:
     futures: list[Any] = []
     try:
         futures = client.map(run_all, chunks, pure=False)
-        for _, outcome in as_completed(futures, with_results=True):
+        for _, outcome in as_completed(futures, with_results=True, loop=client.loop):
             yield outcome
     finally:
         client.cancel(futures)

@@ -22,12 +22,14 @@ from simcore.report.style import (
     new_figure,
     parity_line,
 )
+from simcore.report.sweep_figures import load_gamma_figure
 
 __all__ = [
     "candidates_figure",
     "cycle_time_figure",
     "latency_figure",
     "load_figure",
+    "load_gamma_figure",
     "speedup_figure",
     "survival_figure",
     "timeline_figure",

@@ -1,5 +1,6 @@
 """Pictures of a sweep: load against draft length, as speed-up or as any column of its table."""
 
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -46,7 +47,10 @@ def load_gamma_figure(
     title = "Speed-up of the mean request" if value == SPEEDUP else value
     figure = new_figure(f"{label(title)}: load against draft length", _axis(load), _axis(gamma))
     text = [
-        [f"{number:.3g}{mark}" if number == number else "" for number, mark in zip(*row, strict=True)]  # noqa: PLR0124, E501 - NaN: not simulated
+        [
+            "" if math.isnan(number) else f"{number:.3g}{mark}"
+            for number, mark in zip(*row, strict=True)
+        ]
         for row in zip(grid.to_numpy(), marks.to_numpy(), strict=True)
     ]
     figure.add_heatmap(
@@ -65,13 +69,13 @@ def load_gamma_figure(
     return figure
 
 
-def _chosen(
-    found: SweepResult, load: str, gamma: str, where: dict[str, Any]
-) -> "pd.DataFrame":
+def _chosen(found: SweepResult, load: str, gamma: str, where: dict[str, Any]) -> "pd.DataFrame":
     table = found.configurations
     for name in (load, gamma, *where):
         if name not in found.space.axes:
-            raise ScenarioError(f"{name!r} is no axis of the sweep; it has {list(found.space.axes)}")
+            raise ScenarioError(
+                f"{name!r} is no axis of the sweep; it has {list(found.space.axes)}"
+            )
     is_off = table[gamma] == 0
     for name, wanted in where.items():
         fits = table[name] == wanted

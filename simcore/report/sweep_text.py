@@ -1,6 +1,7 @@
 """A sweep as plain text for a terminal: the best of each load, ties, and what was left out."""
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 from simcore.metrics.headlines import HEADLINES
@@ -53,7 +54,7 @@ def _table(found: SweepResult) -> list[str]:
     ]
 
 
-def _objective(row: dict[str, Any], objective: str) -> str:
+def _objective(row: Mapping[Any, Any], objective: str) -> str:
     headline = next(each for each in HEADLINES if each.metric == METRICS[objective])
     value, low, high = (row[f"{objective}{end}"] for end in ("", "_low", "_high"))
     if low is None or low != low:  # noqa: PLR0124 - NaN: one seed has no interval
@@ -61,7 +62,7 @@ def _objective(row: dict[str, Any], objective: str) -> str:
     return f"{written(headline, value)} ({written(headline, low)} to {written(headline, high)})"
 
 
-def _ties(row: dict[str, Any]) -> str:
+def _ties(row: Mapping[Any, Any]) -> str:
     same = len(row["indistinguishable"])
     return f"{same} of {row['num_compared'] - 1} others" if same else "none"
 

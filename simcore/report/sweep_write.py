@@ -1,6 +1,6 @@
 """A sweep's tables as files, beside the store that its runs are kept in."""
 
-import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
@@ -19,7 +19,13 @@ def check_sweep_folder(folder: Path) -> None:
         return
     if not folder.is_dir():
         raise SpecplanError(f"{folder} is a file; expected a new or empty folder")
-    own = {*FILES, STORE_FILE, f"{STORE_FILE}.wal", f"{STORE_FILE}.tmp"}
+    own = {
+        *FILES,
+        *(f".{name}" for name in FILES),
+        STORE_FILE,
+        f"{STORE_FILE}.wal",
+        f"{STORE_FILE}.tmp",
+    }
     if foreign := sorted({path.name for path in folder.iterdir()} - own):
         raise SpecplanError(
             f"{folder} holds {', '.join(foreign[:3])}, which no sweep wrote; choose a new folder, "
@@ -42,7 +48,7 @@ def write_sweep(found: SweepResult, folder: Path) -> list[Path]:
     )
     raw = found.space.model_dump(mode="json", by_alias=True)
     text = yaml.safe_dump(raw, sort_keys=False, allow_unicode=True)
-    writers = {
+    writers: dict[str, Callable[[Path], object]] = {
         "runs.parquet": lambda path: found.runs.to_parquet(path, index=False),
         "configurations.csv": lambda path: found.configurations.to_csv(path, index=False),
         "best.csv": lambda path: found.best.to_csv(path, index=False),
@@ -54,7 +60,7 @@ def write_sweep(found: SweepResult, folder: Path) -> list[Path]:
         for name, write in writers.items():
             work = folder / f".{name}"
             write(work)
-            os.replace(work, folder / name)
+            work.replace(folder / name)
     except OSError as error:
         raise SpecplanError(
             f"cannot write {folder}: {error.strerror or error}; the runs are in its store, choose "
