@@ -16,11 +16,15 @@ if TYPE_CHECKING:
     from simcore.planner.compare import compare, draft_lengths
     from simcore.planner.comparison import Comparison
     from simcore.planner.plan import make_plan
+    from simcore.planner.plan_file import read_plan
     from simcore.planner.run_store import RunStore
     from simcore.planner.sweep import sweep
     from simcore.planner.sweep_result import SweepResult
     from simcore.planner.sweep_space import SweepSpace, load_sweep
     from simcore.profile.store import StoredProfile, bundled_profiles, load_profile, write_profile
+    from simcore.report.alerts import alerts_yaml
+    from simcore.report.flags import engine_settings
+    from simcore.report.load_test import load_test
     from simcore.scenario import Scenario, dump_scenario, load_scenario
     from simcore.scenario_files import open_scenario
     from simcore.serving.caller_policy import CallerPolicy, PolicyView
@@ -42,15 +46,19 @@ __all__ = [
     "Summary",
     "SweepResult",
     "SweepSpace",
+    "alerts_yaml",
     "bundled_profiles",
     "compare",
     "draft_lengths",
     "dump_scenario",
+    "engine_settings",
     "load_profile",
     "load_scenario",
     "load_sweep",
+    "load_test",
     "make_plan",
     "open_scenario",
+    "read_plan",
     "simulate",
     "simulate_seeds",
     "summarise",
@@ -75,15 +83,19 @@ _MODULES = {
     "Summary": "simcore.metrics.summary",
     "SweepResult": "simcore.planner.sweep_result",
     "SweepSpace": "simcore.planner.sweep_space",
+    "alerts_yaml": "simcore.report.alerts",
     "bundled_profiles": "simcore.profile.store",
     "compare": "simcore.planner.compare",
     "draft_lengths": "simcore.planner.compare",
     "dump_scenario": "simcore.scenario",
+    "engine_settings": "simcore.report.flags",
     "load_profile": "simcore.profile.store",
     "load_scenario": "simcore.scenario",
     "load_sweep": "simcore.planner.sweep_space",
+    "load_test": "simcore.report.load_test",
     "make_plan": "simcore.planner.plan",
     "open_scenario": "simcore.scenario_files",
+    "read_plan": "simcore.planner.plan_file",
     "simulate": "simcore.serving.simulation",
     "simulate_seeds": "simcore.metrics.replicated",
     "summarise": "simcore.metrics.summary",

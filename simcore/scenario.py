@@ -39,6 +39,7 @@ __all__ = [
     "dump_scenario",
     "load_scenario",
     "parse_scenario",
+    "read_scenario",
 ]
 
 # Beyond these no service lives, and the kernel's numbers would overflow.
@@ -258,12 +259,24 @@ class _UniqueKeys(yaml.SafeLoader):
 def read_yaml(path: Path, expected: str) -> object:
     """The content of a YAML (or JSON) file. Raises ScenarioError."""
     try:
-        found: object = yaml.load(path.read_text(encoding="utf-8"), Loader=_UniqueKeys)
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise ScenarioError(
-            f"cannot read {path}: {' '.join(str(error).split())}; expected {expected} in YAML"
-        ) from None
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise _cannot_read(str(path), error, expected) from None
+    return _parse_yaml(text, str(path), expected)
+
+
+def _parse_yaml(text: str, origin: str, expected: str) -> object:
+    try:
+        found: object = yaml.load(text, Loader=_UniqueKeys)
+    except (yaml.YAMLError, RecursionError) as error:
+        raise _cannot_read(origin, error, expected) from None
     return found
+
+
+def _cannot_read(origin: str, error: Exception, expected: str) -> ScenarioError:
+    return ScenarioError(
+        f"cannot read {origin}: {' '.join(str(error).split())}; expected {expected} in YAML"
+    )
 
 
 def load_scenario(path: Path) -> Scenario:
@@ -283,6 +296,11 @@ def with_absolute_paths(scenario: Scenario, folder: Path) -> Scenario:
     if (folder / scenario.profile).exists():
         changes["profile"] = _absolute(scenario.profile, folder)
     return scenario.with_(**changes) if changes else scenario
+
+
+def read_scenario(text: str, origin: str) -> Scenario:
+    """A scenario from YAML (or JSON) text, its paths as they stand. Raises ScenarioError."""
+    return parse_scenario(_parse_yaml(text, origin, "a scenario"), origin)
 
 
 def _data_paths(scenario: Scenario, folder: Path) -> dict[str, Any]:

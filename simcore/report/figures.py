@@ -7,7 +7,12 @@ import plotly.graph_objects as go
 from simcore.planner.estimate import Estimate
 from simcore.planner.speedup import CycleSurvival, SpeedupPoint
 from simcore.report.plan_figures import candidates_figure, load_figure
-from simcore.report.run_figures import latency_figure, timeline_figure
+from simcore.report.run_figures import (
+    latency_figure,
+    time_figure,
+    timeline_figure,
+    tokens_figure,
+)
 from simcore.report.style import (
     BLUE,
     GREEN,
@@ -32,7 +37,9 @@ __all__ = [
     "load_gamma_figure",
     "speedup_figure",
     "survival_figure",
+    "time_figure",
     "timeline_figure",
+    "tokens_figure",
 ]
 
 PHASES = (  # field of StepTime, name, colour, hatching
