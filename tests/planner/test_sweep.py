@@ -1,5 +1,8 @@
 """Sweeps: the same table whoever runs them, nothing lost or repeated, winners that are winners."""
 
+import re
+from pathlib import Path
+
 import pytest
 
 from simcore import ScenarioError, simulate, summarise
@@ -7,6 +10,9 @@ from simcore.metrics.replicated import numbers_of
 from simcore.planner.run_store import RunStore
 from simcore.planner.run_table import METRICS
 from simcore.planner.sweep import sweep
+from simcore.planner.sweep_estimates import LoadEstimates
+from simcore.planner.sweep_grid import expand
+from simcore.planner.sweep_profiles import Profiles
 from simcore.planner.sweep_space import Span, load_sweep, parse_sweep
 from tests.factories import Recording, make_profile, make_scenario
 
@@ -230,3 +236,13 @@ def test_a_sweep_file_names_its_scenario_and_files_from_its_own_folder(base, tmp
     found = load_sweep(tmp_path / "sweep.yaml")
     assert found.scenario == base
     assert found.values(GAMMA) == (0, 2)
+
+
+def test_the_sweep_of_the_documentation_can_be_run(tmp_path):
+    text = (Path(__file__).parents[2] / "docs" / "sweeps.md").read_text()
+    shown = re.search(r"```yaml\n(scenario.*?)```", text, re.S)
+    assert shown is not None
+    (tmp_path / "sweep.yaml").write_text(shown.group(1))
+    grid = expand(load_sweep(tmp_path / "sweep.yaml"), LoadEstimates(Profiles()))
+    assert len(grid.configurations) == 4 * 2 * (1 + 2 * 3 * 2)
+    assert not grid.invalid
