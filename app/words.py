@@ -68,6 +68,14 @@ SURVIVAL = (
 )
 EVERY_PROPOSER = "All proposers of the profile that were measured under this sampling."
 REPLICATIONS = "Repeated simulations with other luck behind every interval. More are steadier."
+COMPARED = (
+    "All meet the same requests under the same seeds. A saved scenario lends its profile, "
+    "deployment and speculation; workload, sampling and objective stay those of the sidebar."
+)
+AT_LOAD = (
+    "Offered: all are sent the same requests. Admitted: each is sent what it takes to serve the "
+    "same rate, found by search."
+)
 IMPORT_FILES = (
     "Text or Parquet files as the engine or the load generator wrote them. Nothing in them is "
     "executed; files over 20 MB are refused."

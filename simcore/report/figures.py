@@ -6,6 +6,13 @@ import plotly.graph_objects as go
 
 from simcore.planner.estimate import Estimate
 from simcore.planner.speedup import CycleSurvival, SpeedupPoint
+from simcore.report.comparison_figures import comparison_figure
+from simcore.report.cost_figures import (
+    cost_residuals_figure,
+    cost_samples_figure,
+    measured_box_figure,
+)
+from simcore.report.import_figures import imported_survival_figure
 from simcore.report.plan_figures import candidates_figure, load_figure
 from simcore.report.run_figures import (
     latency_figure,
@@ -31,10 +38,15 @@ from simcore.report.sweep_figures import load_gamma_figure
 
 __all__ = [
     "candidates_figure",
+    "comparison_figure",
+    "cost_residuals_figure",
+    "cost_samples_figure",
     "cycle_time_figure",
+    "imported_survival_figure",
     "latency_figure",
     "load_figure",
     "load_gamma_figure",
+    "measured_box_figure",
     "speedup_figure",
     "survival_figure",
     "time_figure",
