@@ -70,6 +70,7 @@ def sweep(
     """Simulate many services under many loads; go on where an earlier sweep stopped."""
     from simcore.commands.progress import progress
     from simcore.planner.sweep import sweep as run
+    from simcore.report.plain import visible
     from simcore.report.sweep_text import sweep_text
     from simcore.report.sweep_write import STORE_FILE, check_sweep_folder, write_sweep
 
@@ -98,7 +99,7 @@ def sweep(
         raw = found.as_json() | {"files": [str(path) for path in files]}
         typer.echo(json.dumps(raw, ensure_ascii=False, allow_nan=False))
         return
-    typer.echo(sweep_text(found))
+    typer.echo(visible(sweep_text(found)))
     if files:
         typer.echo(f"\nWritten to {output}: {', '.join(path.name for path in files)}")
 

@@ -8,6 +8,7 @@ import yaml
 
 from simcore.errors import SpecplanError
 from simcore.planner.sweep_result import SweepResult
+from simcore.report.plain import spreadsheet_text
 
 STORE_FILE = "runs.duckdb"
 FILES = ("runs.parquet", "configurations.csv", "best.csv", "omitted.csv", "sweep.yaml")
@@ -50,9 +51,9 @@ def write_sweep(found: SweepResult, folder: Path) -> list[Path]:
     text = yaml.safe_dump(raw, sort_keys=False, allow_unicode=True)
     writers: dict[str, Callable[[Path], object]] = {
         "runs.parquet": lambda path: found.runs.to_parquet(path, index=False),
-        "configurations.csv": lambda path: found.configurations.to_csv(path, index=False),
-        "best.csv": lambda path: found.best.to_csv(path, index=False),
-        "omitted.csv": lambda path: omitted.to_csv(path, index=False),
+        "configurations.csv": lambda path: _plain(found.configurations).to_csv(path, index=False),
+        "best.csv": lambda path: _plain(found.best).to_csv(path, index=False),
+        "omitted.csv": lambda path: _plain(omitted).to_csv(path, index=False),
         "sweep.yaml": lambda path: path.write_text(text, encoding="utf-8"),
     }
     try:
@@ -67,3 +68,8 @@ def write_sweep(found: SweepResult, folder: Path) -> list[Path]:
             "another folder with --store for them"
         ) from None
     return [folder / name for name in writers]
+
+
+def _plain(table: pd.DataFrame) -> pd.DataFrame:
+    """The table as a spreadsheet may open it: no text in it runs as a formula."""
+    return table.map(lambda cell: spreadsheet_text(cell) if isinstance(cell, str) else cell)

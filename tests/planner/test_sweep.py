@@ -14,6 +14,8 @@ from simcore.planner.sweep_estimates import LoadEstimates
 from simcore.planner.sweep_grid import expand
 from simcore.planner.sweep_profiles import Profiles
 from simcore.planner.sweep_space import Span, load_sweep, parse_sweep
+from simcore.scenario_files import bundled_scenarios
+from simcore.workload.load import mean_rate_per_s
 from tests.factories import Recording, make_profile, make_scenario
 
 GAMMA = "speculation.num_speculative_tokens"
@@ -109,18 +111,22 @@ def test_a_race_finds_the_grids_winner_with_fewer_runs_where_the_grid_decides(ba
     assert decided
 
 
-@pytest.mark.parametrize("name", ["cpu_chat", "h100_chat", "h100_code_bursts", "h100_long_context"])
+FEW = ("cpu_chat", "h100_chat", "burst", "tight_memory")
+NONE_PRUNED = ("h100_chat",)  # no service is twice as slow as the best
+
+
+@pytest.mark.parametrize(
+    "name",
+    [*FEW, *(pytest.param(n, marks=pytest.mark.slow) for n in bundled_scenarios() if n not in FEW)],
+)
 def test_the_estimate_never_leaves_out_a_winner_of_a_bundled_scenario(name, load_bundled):
-    scenario, _ = load_bundled(name)
-    rate = scenario.workload.arrivals.rate_per_s
+    scenario, stored = load_bundled(name)
     small = scenario.with_(
         **{"workload.num_requests": 300, "speculation.policy": {"kind": "fixed"}}
     )
-    axes = {
-        LOAD: [0.5 * rate, 2.0 * rate, 8.0 * rate],
-        "speculation.proposer": ["draft_model" if name == "cpu_chat" else "eagle", "ngram"],
-        GAMMA: [0, 3, 7],
-    }
+    axes = {"speculation.proposer": list(stored.profile.proposers), GAMMA: [0, 3, 7]}
+    if rate := mean_rate_per_s(scenario.workload):
+        axes = {LOAD: [0.5 * rate, 2.0 * rate, 8.0 * rate], **axes}
     fields = {"seeds": 2, "first_seeds": 2}
     num_pruned = 0
     with RunStore() as store:
@@ -132,7 +138,7 @@ def test_the_estimate_never_leaves_out_a_winner_of_a_bundled_scenario(name, load
             for row in grid.best.to_dict("records"):
                 assert {axis: row[axis] for axis in axes} not in left_out
             num_pruned += len(left_out)
-    assert num_pruned > 0 or name == "h100_chat"  # there no service is twice as slow as the best
+    assert num_pruned > 0 or name not in FEW or name in NONE_PRUNED
 
 
 def test_combinations_that_are_one_service_run_once_and_impossible_ones_say_why(base):
