@@ -44,10 +44,10 @@ def capacity_text(found: Capacity) -> str:
         f"Scenario {origin['scenario']}, profile {origin['profile']} ({origin['profile_source']}), "
         f"contract {origin['contract']}, seeds {seeds[0]} to {seeds[-1]} and more in doubt, "
         f"{found.num_requests:,} requests a run, specplan {origin['specplan_version']}",
-        _table("", [found.off.label, found.on.label], _capacity_rows(found)),
+        _table("", [found.off.label, found.on.label], capacity_rows(found)),
         f"{found.gain.sentence[0].upper()}{found.gain.sentence[1:]}.",
         *(f"{each.label}: {each.reason}." for each in _services(found)),
-        _ledger_line(found),
+        ledger_sentence(found),
         "",
         *(f"Note: {caveat}" for caveat in found.caveats),
     ]
@@ -61,13 +61,19 @@ def replicas_text(found: ReplicaPlan) -> str:
         where = f"the day of {found.curve.name} ({found.curve.source}), at most {where}"
     fleets = (found.off, found.on)
     columns = [fleet.label for fleet in fleets]
-    rows = [(name, [cell(each) for each in fleets]) for name, cell in _FLEET_ROWS]
-    if found.curve is not None:
-        rows += [(name, [cell(each) for each in fleets]) for name, cell in _DAY_ROWS]
-    lines = [f"Fewest replicas for {where}", _table("", columns, rows)]
+    lines = [f"Fewest replicas for {where}", _table("", columns, fleet_rows(found))]
     unique = (found.off,) if found.off == found.on else fleets
     lines += [f"{each.label}: {each.reason}." for each in unique]
     return "\n".join(lines)
+
+
+def fleet_rows(found: ReplicaPlan) -> list[tuple[str, list[str]]]:
+    """Off and on side by side; the hours of a day where there is one."""
+    fleets = (found.off, found.on)
+    rows = [(name, [cell(each) for each in fleets]) for name, cell in _FLEET_ROWS]
+    if found.curve is not None:
+        rows += [(name, [cell(each) for each in fleets]) for name, cell in _DAY_ROWS]
+    return rows
 
 
 def _table(name: str, columns: list[str], rows: list[tuple[str, list[str]]]) -> str:
@@ -86,7 +92,8 @@ def _services(found: Capacity) -> tuple[ServiceCapacity, ...]:
     return (found.off,) if found.off == found.on else (found.off, found.on)
 
 
-def _capacity_rows(found: Capacity) -> list[tuple[str, list[str]]]:
+def capacity_rows(found: Capacity) -> list[tuple[str, list[str]]]:
+    """Off and on side by side: what each bears, why no more, and what it costs."""
     services = (found.off, found.on)
     rows = [(name, [cell(each) for each in services]) for name, cell in _SERVICE_ROWS]
     return [row for row in rows if any(cell != NOTHING for cell in row[1])]
@@ -201,7 +208,7 @@ _DAY_ROWS: tuple[tuple[str, Callable[[Fleet], str]], ...] = (
 )
 
 
-def _ledger_line(found: Capacity) -> str:
+def ledger_sentence(found: Capacity) -> str:
     ledger = found.ledger
     off, on = ledger.reserved_tokens_per_request
     if ledger.kv_tokens_off == ledger.kv_tokens_on and on == off and not ledger.draft_devices:

@@ -35,6 +35,7 @@ from simcore.report.style import (
     new_figure,
     parity_line,
 )
+from simcore.report.sweep_figures import load_gamma_figure
 
 __all__ = [
     "candidates_figure",
@@ -47,6 +48,7 @@ __all__ = [
     "imported_survival_figure",
     "latency_figure",
     "load_figure",
+    "load_gamma_figure",
     "measured_box_figure",
     "speedup_figure",
     "survival_figure",
