@@ -76,9 +76,8 @@ def pareto_figure(plan: Plan) -> go.Figure:
 
 
 def regret_figure(plan: Plan) -> go.Figure:
-    """Regret with interval of every contender, a bar a load."""
-    found = _recommendation(plan)
-    contenders = [way for way in found.ways if way.loads and way.kind != "off"]
+    """Regret with interval of what could be shipped, a bar a load."""
+    contenders = _drawn(_recommendation(plan))
     figure = new_figure(
         "Regret against the fastest of all, by load",
         "way to serve",
@@ -106,9 +105,13 @@ def regret_figure(plan: Plan) -> go.Figure:
 
 
 def has_regret(plan: Plan) -> bool:
-    """Whether anything but off was run at the three loads."""
-    found = plan.recommendation
-    return found is not None and any(way.loads and way.kind != "off" for way in found.ways)
+    """Whether the plan holds anything that `regret_figure` draws."""
+    return plan.recommendation is not None and bool(_drawn(plan.recommendation))
+
+
+def _drawn(found: Recommendation) -> list[Way]:
+    """Contenders on the front; what is dominated, and off, would stretch the axis."""
+    return [way for way in found.ways if way.loads and way.kind != "off" and not way.dominated_by]
 
 
 def _kind_trace(found: Recommendation, kind: str) -> go.Scatter:

@@ -9,12 +9,14 @@ from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
 from simcore.planner.document import Plan
+from simcore.report.capacity_figures import capacity_figure
 from simcore.report.figures import candidates_figure, load_figure
 from simcore.report.flags import EngineSettings
 from simcore.report.plain import visible
+from simcore.report.recommendation_figures import has_regret, pareto_figure, regret_figure
 from simcore.report.table import Ready, escape_markdown, markdown_table
 from simcore.report.units import NOTHING
-from simcore.report.view import view_of
+from simcore.report.view import edge_name, served_name, view_of
 
 PRINT_TEXT_COLOUR = "#333333"  # the page is white
 
@@ -22,10 +24,13 @@ PRINT_TEXT_COLOUR = "#333333"  # the page is white
 def render_html(plan: Plan, settings: Mapping[str, EngineSettings]) -> str:
     """The report as one page that needs nothing else, not even a network."""
     template = _environment(autoescape=True).get_template("report.html.j2")
-    figures = {"candidates": candidates_figure(plan), "load": load_figure(plan)}
+    figures, view = figures_of(plan), view_of(plan)
     text = template.render(
         plan=plan,
-        view=view_of(plan),
+        view=view,
+        served=served_name(plan),
+        edge_name=edge_name(plan),
+        contents=_contents(plan),
         settings=settings,
         plotly_js=Markup(get_plotlyjs()),
         figures={name: _figure_html(name, figure) for name, figure in figures.items()},
@@ -33,11 +38,50 @@ def render_html(plan: Plan, settings: Mapping[str, EngineSettings]) -> str:
     return text.strip() + "\n"
 
 
+def figures_of(plan: Plan) -> dict[str, go.Figure]:
+    """The report's pictures by name, in the order of reading."""
+    found: dict[str, go.Figure] = {}
+    if plan.recommendation is not None:
+        found["pareto"] = pareto_figure(plan)
+    if has_regret(plan):
+        found["regret"] = regret_figure(plan)
+    found |= {"candidates": candidates_figure(plan), "load": load_figure(plan)}
+    if plan.capacity is not None:
+        found["capacity"] = capacity_figure(plan.capacity)
+    return found
+
+
+def _contents(plan: Plan) -> tuple[tuple[str, str], ...]:
+    """Anchor and title of every section."""
+    recommended, sized = plan.recommendation is not None, plan.capacity is not None
+    sections = (
+        ("why", "Why", True),
+        ("identity", "Contract and identity", recommended),
+        ("recommendation", "How to serve it", recommended),
+        ("candidates", "Draft lengths", True),
+        ("load", "Up to which load", True),
+        ("capacity", "Capacity", sized),
+        ("accounts", "Tokens and time", True),
+        ("engines", "Engine settings", True),
+        ("monitoring", "What to watch", True),
+        ("test", "Load test", True),
+        ("origin", "Where the numbers come from", True),
+        ("again", "How to reproduce", True),
+    )
+    return tuple((name, title) for name, title, is_there in sections if is_there)
+
+
 def render_markdown(plan: Plan, settings: Mapping[str, EngineSettings]) -> str:
-    """The report without its pictures."""
+    """The report without its pictures; what they show stands in words."""
     template = _environment(autoescape=False).get_template("report.md.j2")
     text = template.render(
-        plan=plan, view=view_of(plan), settings=settings, table=markdown_table, code=_code_span
+        plan=plan,
+        view=view_of(plan),
+        served=served_name(plan),
+        edge_name=edge_name(plan),
+        settings=settings,
+        table=markdown_table,
+        code=_code_span,
     )
     return text.rstrip() + "\n"
 

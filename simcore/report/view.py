@@ -2,9 +2,19 @@
 
 from dataclasses import dataclass
 
+from simcore.metrics.summary import Summary
 from simcore.planner.document import Candidate, Plan
 from simcore.planner.plan import DEFAULT_REPLICATIONS
+from simcore.report.load_test import load_test, verdicts
+from simcore.report.operation_view import alert_tables, capacity_tables, load_test_table
 from simcore.report.profile_view import profile_table, scenario_table
+from simcore.report.recommendation_view import (
+    identity_table,
+    pareto_sentence,
+    recommendation_sentences,
+    recommendation_tables,
+    regret_sentence,
+)
 from simcore.report.table import Table
 from simcore.report.units import (
     NOTHING,
@@ -28,7 +38,10 @@ class View:
 
     verdict: str
     basis: str
+    recommendation: tuple[str, ...]  # sentences; none of a plan of fixed draft lengths
+    captions: dict[str, str]  # figure -> what it shows, its numbers in words
     sections: dict[str, tuple[Table, ...]]
+    verdicts: tuple[str, ...]  # of the load test: what confirms the plan and what refutes it
     reproduce: str
 
 
@@ -37,14 +50,54 @@ def view_of(plan: Plan) -> View:
     return View(
         verdict=verdict_sentence(plan),
         basis=basis_sentence(plan),
+        recommendation=recommendation_sentences(plan),
+        captions=captions(plan),
         sections={
+            "identity": tuple(filter(None, [identity_table(plan)])),
+            "recommendation": recommendation_tables(plan),
+            "capacity": capacity_tables(plan),
+            "monitoring": alert_tables(plan),
+            "test": (load_test_table(load_test(plan)),),
             "candidates": (_speedup_table(plan), _latency_table(plan), _missing_table(plan)),
             "load": (_curve_table(plan),),
             "accounts": (_token_table(plan), _time_table(plan), *_consumption_tables(plan)),
             "origin": (profile_table(plan), scenario_table(plan)),
         },
+        verdicts=verdicts(load_test(plan)),
         reproduce=reproduce_command(plan),
     )
+
+
+def served_name(plan: Plan) -> str:
+    """What the decision ships, in a few words."""
+    decision = plan.decision
+    if plan.shipped is not None:
+        return plan.shipped.label
+    if decision.choice == "off":
+        return "off"
+    return f"{decision.proposer}, γ = {decision.num_speculative_tokens}"
+
+
+def captions(plan: Plan) -> dict[str, str]:
+    """Figure -> its numbers in words, for whoever cannot see it."""
+    best = max(plan.candidates, key=lambda each: each.speedup.value)
+    worst = min(plan.candidates, key=lambda each: each.speedup.value)
+    curve = plan.break_even.curve
+    found = {
+        "candidates": f"Above 1 the mean request is faster than without speculation. Fastest: "
+        f"{candidate_name(best)}, {interval(best.speedup.value, best.speedup.interval)}; slowest: "
+        f"{candidate_name(worst)}, {interval(worst.speedup.value, worst.speedup.interval)}.",
+        "load": f"From {ratio(curve[0].speedup)} at {rate(curve[0].rate_per_s)} to "
+        f"{ratio(curve[-1].speedup)} at {rate(curve[-1].rate_per_s)}. Beyond saturation "
+        f"({rate(plan.break_even.saturation_rate_per_s)}) latency grows with the length of the "
+        "run, and the speed-up with it.",
+    }
+    if plan.recommendation is not None:
+        found["pareto"] = pareto_sentence(plan)
+        found["regret"] = regret_sentence(plan.recommendation)
+    if plan.capacity is not None:
+        found["capacity"] = f"{plan.capacity.gain.sentence}.".capitalize()
+    return found
 
 
 def candidate_name(each: Candidate) -> str:
@@ -72,10 +125,7 @@ def verdict_sentence(plan: Plan) -> str:
     )
     found += f"{high:.3f})"
     if decision.choice == "speculate":
-        return (
-            f"Speculate with {decision.proposer}, γ = {decision.num_speculative_tokens}: the mean "
-            f"request is {found}."
-        )
+        return f"Speculate with {served_name(plan)}: the mean request is {found}."
     return (
         f"Serve without speculation: the best candidate, {candidate_name(best_of(plan))}, would "
         f"make the mean request {found}."
@@ -97,8 +147,10 @@ def basis_sentence(plan: Plan) -> str:
 def reproduce_command(plan: Plan) -> str:
     """The command that makes this plan again from the folder's scenario.yaml."""
     replications = plan.speedup.num_replications
-    option = f" --replications {replications}" if replications != DEFAULT_REPLICATIONS else ""
-    return f"specplan plan scenario.yaml --output DIR{option}"
+    options = f" --replications {replications}" if replications != DEFAULT_REPLICATIONS else ""
+    options += " --quick" if plan.recommendation is None else ""
+    options += " --capacity" if plan.capacity is not None else ""
+    return f"specplan plan scenario.yaml --output DIR{options}"
 
 
 def _speedup_table(plan: Plan) -> Table:
@@ -175,7 +227,7 @@ def _missing_table(plan: Plan) -> Table:
 def _curve_table(plan: Plan) -> Table:
     edge = plan.break_even
     rows = tuple((rate(point.rate_per_s), ratio(point.speedup)) for point in edge.curve)
-    caption = f"Speed-up against load: {edge.proposer}, γ = {edge.num_speculative_tokens}"
+    caption = f"Speed-up against load: {edge_name(plan)}"
     source = (
         f"Simulated with common random numbers; without speculation the service sustains "
         f"{rate(edge.saturation_rate_per_s)}."
@@ -183,9 +235,24 @@ def _curve_table(plan: Plan) -> Table:
     return Table(caption, ("offered load", "speed-up of mean E2E"), rows, source)
 
 
+def edge_name(plan: Plan) -> str:
+    """What the break-even is of."""
+    edge = plan.break_even
+    return edge.way or f"{edge.proposer}, γ = {edge.num_speculative_tokens}"
+
+
+def _accounted(plan: Plan) -> tuple[tuple[str, Summary], ...]:
+    """Off, and what is shipped or would have been the best."""
+    off, way = plan.candidates[0], plan.shipped_policy
+    if way is not None and way.summary is not None:
+        return ((candidate_name(off), off.summary), (way.label, way.summary))
+    best = best_of(plan)
+    return ((candidate_name(off), off.summary), (candidate_name(best), best.summary))
+
+
 def _token_table(plan: Plan) -> Table:
-    columns = (plan.candidates[0], best_of(plan))
-    accounts = [each.summary.tokens for each in columns]
+    columns = _accounted(plan)
+    accounts = [summary.tokens for _, summary in columns]
     names = (
         *("planned", "proposed", "verified", "accepted", "corrected", "bonus", "first"),
         *("emitted", "cut", "stitched"),
@@ -197,19 +264,19 @@ def _token_table(plan: Plan) -> Table:
     rows.append(("cycles", *(count(each.num_cycles, "cycles") for each in accounts)))
     return Table(
         "Where the tokens went",
-        ("tokens", *(candidate_name(each) for each in columns)),
+        ("tokens", *(name for name, _ in columns)),
         tuple(rows),
         "The same run, whole: emitted = first + accepted + corrected + bonus.",
     )
 
 
 def _time_table(plan: Plan) -> Table:
-    columns = (plan.candidates[0], best_of(plan))
+    columns = _accounted(plan)
     names = ("propose", "target", "reconcile", "overhead", "idle")
     rows = tuple(
-        (name, *(percent(getattr(each.summary.time, name)) for each in columns)) for name in names
+        (name, *(percent(getattr(summary.time, name)) for _, summary in columns)) for name in names
     )
-    header = ("share of replica time", *(candidate_name(each) for each in columns))
+    header = ("share of replica time", *(name for name, _ in columns))
     return Table("Where the time went", header, rows, "The same run, whole.")
 
 
