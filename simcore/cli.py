@@ -94,9 +94,15 @@ def plan(
     replications: Annotated[
         int, typer.Option(min=2, max=1000, help="seeds and resamples behind every interval")
     ] = 20,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="fixed draft lengths only: no policies, no regret")
+    ] = False,
+    capacity: Annotated[
+        bool, typer.Option("--capacity", help="also the largest load within the SLO, off and on")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Compare off with every measured draft length, decide, and write the report."""
+    """Compare off, draft lengths and policies, recommend one, and write the report."""
     from simcore.planner.plan import make_plan
     from simcore.report.text import plan_text
     from simcore.report.write import check_folder, write_report
@@ -106,7 +112,13 @@ def plan(
     if output is not None:
         check_folder(output)
     with progress("comparing candidates", "simulations") as advance:
-        made = make_plan(chosen, num_replications=replications, progress=advance)
+        made = make_plan(
+            chosen,
+            num_replications=replications,
+            with_policies=not quick,
+            with_capacity=capacity,
+            progress=advance,
+        )
     files = write_report(made, output) if output is not None else []
     if as_json:
         _print_json(made.model_dump(mode="json") | {"files": [str(path) for path in files]})

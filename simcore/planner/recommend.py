@@ -137,7 +137,10 @@ class _Recommender:
         contenders = [each for each in tried if each.loads]
         references = self._references(contenders, oracle)
         regrets = expected_regrets(
-            {each.way.label: {load: each.log_ratios(load) for load in LOADS} for each in contenders},
+            {
+                each.way.label: {load: each.log_ratios(load) for load in LOADS}
+                for each in contenders
+            },
             {load: references[load][1] for load in LOADS},
         )
         marked = self._marked(tried)
@@ -311,9 +314,7 @@ class _Recommender:
                 self.stored, proposer, domains=tuple(self.scenario.workload.domains)
             )
             depth = min(recording.traces.max_gamma, MAX_TREE_NODES)
-            best = choose_tree(
-                recording, TreeLimits(MAX_TREE_NODES, depth), batch_size=batch
-            ).tree
+            best = choose_tree(recording, TreeLimits(MAX_TREE_NODES, depth), batch_size=batch).tree
         except (TreeError, ScenarioError) as error:
             self.pruned.append(Pruned(label=label, reason=str(error)))
             return []
@@ -343,9 +344,7 @@ class _Recommender:
     def _marked(self, tried: list[_Tried]) -> dict[str, str | None]:
         """Way -> what dominates it; nothing does but what may be recommended itself."""
         scores = {each.way.label: each.scores for each in tried}
-        eligible = {
-            each.way.label: each.scores for each in tried if not self._why_not(each)
-        }
+        eligible = {each.way.label: each.scores for each in tried if not self._why_not(each)}
         marked = dominators(eligible)
         for label in scores.keys() - eligible.keys():
             marked[label] = dominators({**eligible, label: scores[label]})[label]
@@ -386,9 +385,7 @@ class _Recommender:
                 for load in (LOADS if each.loads else ())
             ),
             expected_regret=float(np.expm1(regrets[label].mean())) if label in regrets else None,
-            summary=checked_summary(
-                self.runner.run_way_as_measured(way.proposer, way.speculation)
-            )
+            summary=checked_summary(self.runner.run_way_as_measured(way.proposer, way.speculation))
             if needs_summary
             else None,
         )

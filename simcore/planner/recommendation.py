@@ -41,7 +41,9 @@ class LoadResult(Frozen):
     """One way to serve at one load, against off and against the best there is."""
 
     load: LoadName
-    rate_per_s: float | None = Field(description="null: the scenario's own arrivals, without a rate")
+    rate_per_s: float | None = Field(
+        description="null: the scenario's own arrivals, without a rate"
+    )
     mean_e2e_s: float = Field(description="mean over replications")
     speedup: float = Field(description="times; mean E2E off / this")
     speedup_interval: tuple[float, float] = Field(description="times; lower and upper end")
@@ -89,7 +91,6 @@ class Way(Frozen):
     summary: Summary | None = Field(
         description="of one run with the profile as measured; null: in the plan's candidates"
     )
-
 
     def at(self, load: LoadName) -> LoadResult:
         """Its result at one load, where it has any."""

@@ -124,7 +124,7 @@ class PolicyWays:
         self.pruned.append(
             Pruned(
                 label=f"{self.proposer}, batch-size table {_by_length(rows)}",
-                reason=f"by the closed form: {steps}; to simulate it takes recorded requests, since "
+                reason=f"by the closed form: {steps}; to simulate it takes recorded requests: "
                 "acceptance by position serves one draft length only",
             )
         )
@@ -158,7 +158,7 @@ class PolicyWays:
             self.pruned.append(
                 Pruned(
                     label=f"{self.proposer}, acceptance gate",
-                    reason="no share of accepted drafts between 0 and 1 breaks even at a full batch",
+                    reason="at a full batch no share of accepted drafts breaks even",
                 )
             )
             return

@@ -46,12 +46,16 @@ def recommendation_sentences(plan: Plan) -> tuple[str, ...]:
 
 def fallback_sentence(found: Fallback) -> str:
     """Where drafting ends."""
+    if found.batch_size is None and found.off_above_rate_per_s is None:
+        return f"No fallback: {found.batch_reason}; {found.rate_reason}."
     batch = f"Falls back to off: by batch, {found.batch_reason}"
     if found.off_above_rate_per_s is None:
         return f"{batch}; by load, {found.rate_reason}."
     off, on = rate(found.off_above_rate_per_s), rate(found.on_below_rate_per_s)
     who = "the table does it by itself" if found.is_automatic else "switch it in front"
-    return f"{batch}; by load, off above {off} and on again below {on} ({who}): {found.rate_reason}."
+    return (
+        f"{batch}; by load, off above {off} and on again below {on} ({who}): {found.rate_reason}."
+    )
 
 
 def regret_sentence(found: Recommendation) -> str:
@@ -59,7 +63,7 @@ def regret_sentence(found: Recommendation) -> str:
     shipped = found.shipped
     parts = ", ".join(f"{each.load} {share_interval(each)}" for each in shipped.loads)
     names = {each.load: each.label for each in found.references}
-    best = ", ".join(f"{load}: {label}" for load, label in names.items())
+    best = "; ".join(f"{load}: {label}" for load, label in names.items())
     return (
         f"Expected regret of {shipped.label}: {percent(shipped.expected_regret)} of the mean E2E "
         f"over the three loads ({parts}, 95 % intervals), counted from the fastest of all at each "

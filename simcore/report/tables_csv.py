@@ -1,33 +1,68 @@
-"""The plan's tables as CSV; units in the column names, the origin in every row."""
+"""The plan's tables as CSV and Parquet; units in the column names, the origin in every row."""
 
 import csv
 import io
 from collections.abc import Iterable
+from typing import Any
 
 from simcore.planner.document import Candidate, Plan
+from simcore.planner.recommendation import LoadResult, Way
 from simcore.report.plain import spreadsheet_text
 
 Cell = str | int | float | None
 
 
+Row = dict[str, Cell]
+
+
 def candidates_csv(plan: Plan) -> str:
     """One row a candidate, off first."""
-    consumed = _consumption_columns(plan)
-    return _csv(
-        [
-            _candidate_row(each) | row | _origin(plan)
-            for each, row in zip(plan.candidates, consumed, strict=True)
-        ]
-    )
+    return _csv(candidate_rows(plan))
 
 
 def load_curve_csv(plan: Plan) -> str:
     """One row a simulated load."""
+    return _csv(load_rows(plan))
+
+
+def ways_csv(plan: Plan) -> str:
+    """One row a way to serve and load; a header alone where the plan recommends nothing."""
+    return _csv(way_rows(plan)) if plan.recommendation else "way\n"
+
+
+def parquet_tables(plan: Plan) -> dict[str, bytes]:
+    """The same tables as Parquet, by file name; text in them is exact, not made safe to open."""
+    import pyarrow as pa  # noqa: PLC0415 - only where tables are written
+    from pyarrow import parquet  # noqa: PLC0415 - likewise
+
+    found = {"candidates": candidate_rows(plan), "load_curve": load_rows(plan)}
+    if plan.recommendation is not None:
+        found["ways"] = way_rows(plan)
+    files = {}
+    for name, rows in found.items():
+        buffer: Any = io.BytesIO()
+        parquet.write_table(pa.Table.from_pylist(rows), buffer)
+        files[f"{name}.parquet"] = buffer.getvalue()
+    return files
+
+
+def candidate_rows(plan: Plan) -> list[Row]:
+    """Off first."""
+    consumed = _consumption_columns(plan)
+    return [
+        _candidate_row(each) | row | _origin(plan)
+        for each, row in zip(plan.candidates, consumed, strict=True)
+    ]
+
+
+def load_rows(plan: Plan) -> list[Row]:
+    """The curve of speed-up against load."""
     edge = plan.break_even
-    rows: list[dict[str, Cell]] = [
+    rows: list[Row] = [
         {
             "proposer": edge.proposer,
             "num_speculative_tokens": edge.num_speculative_tokens,
+            "way": edge.way,
             "rate_per_s": point.rate_per_s,
             "speedup": point.speedup,
             "speedup_lower": point.interval[0],
@@ -36,7 +71,59 @@ def load_curve_csv(plan: Plan) -> str:
         }
         for point in edge.curve
     ]
-    return _csv([row | _origin(plan) for row in rows])
+    return [row | _origin(plan) for row in rows]
+
+
+def way_rows(plan: Plan) -> list[Row]:
+    """Ways to serve: objectives at the planned load, regret at each load they were run at."""
+    found = plan.recommendation
+    assert found is not None
+    return [
+        _way_row(way, way.label == found.chosen) | _load_cells(result) | _origin(plan)
+        for way in found.ways
+        for result in (way.loads or (None,))
+    ]
+
+
+def _way_row(way: Way, is_shipped: bool) -> Row:
+    means = {name: value.mean for name, value in way.objectives.items()}
+    return {
+        "way": way.label,
+        "kind": way.kind,
+        "proposer": way.speculation.proposer or "off",
+        "num_speculative_tokens": way.speculation.num_speculative_tokens,
+        "is_shipped": int(is_shipped),
+        "is_eligible": int(way.is_eligible),
+        "dominated_by": way.dominated_by,
+        "keeps_slo_as_off": int(way.keeps_slo_as_off),
+        "mean_e2e_s": means["mean_e2e"],
+        "latency_s": means["latency"],
+        "goodput_per_s": means["goodput"],
+        "busy_device_s_per_million_tokens": means["device_time"],
+        "expected_regret": way.expected_regret,
+    }
+
+
+def _load_cells(result: LoadResult | None) -> Row:
+    cells: Row = dict.fromkeys(
+        (
+            *("load", "rate_per_s", "mean_e2e_at_load_s", "speedup", "speedup_lower"),
+            *("speedup_upper", "regret", "regret_lower", "regret_upper"),
+        )
+    )
+    if result is not None:
+        cells |= {
+            "load": result.load,
+            "rate_per_s": result.rate_per_s,
+            "mean_e2e_at_load_s": result.mean_e2e_s,
+            "speedup": result.speedup,
+            "speedup_lower": result.speedup_interval[0],
+            "speedup_upper": result.speedup_interval[1],
+            "regret": result.regret,
+            "regret_lower": result.regret_interval[0],
+            "regret_upper": result.regret_interval[1],
+        }
+    return cells
 
 
 def _candidate_row(each: Candidate) -> dict[str, Cell]:

@@ -6,21 +6,18 @@ from simcore.metrics.consumption import Consumption
 from simcore.metrics.summary import Distribution, KVAccount, Summary
 from simcore.planner.document import Candidate, Plan
 from simcore.profile.store import StoredProfile
-from simcore.report.units import dollars, giga, joules, seconds, watts
+from simcore.report.recommendation_view import recommendation_sentences, standing
+from simcore.report.units import digits, dollars, giga, joules, seconds, watts
+from simcore.report.view import served_name
 
 
 def plan_text(plan: Plan) -> str:
     """The decision, the candidates, the break-even and the caveats."""
-    decision = plan.decision
-    chosen = (
-        "off"
-        if decision.choice == "off"
-        else f"{decision.proposer}, γ = {decision.num_speculative_tokens}"
-    )
     lines = [
-        f"Decision: {chosen}",
-        decision.reason,
+        f"Decision: {served_name(plan)}",
+        plan.decision.reason,
         f"Break-even: {plan.break_even.reason}.",
+        *recommendation_sentences(plan)[1:],
         "",
         f"Profile {plan.profile.name} ({plan.profile.source}); contract "
         f"{plan.scenario.contract.value}, temperature {plan.scenario.sampling.temperature:g}; "
@@ -29,7 +26,11 @@ def plan_text(plan: Plan) -> str:
         f"{'candidate':24} {'speed-up (95 %)':24} {'E2E mean':>10} {'TTFT p95':>10} "
         f"{'TPOT p50':>10} {'tokens/cycle':>12}",
         *(_candidate_line(each) for each in plan.candidates),
+        *_way_lines(plan),
     ]
+    if plan.capacity is not None:
+        sentence = plan.capacity.gain.sentence
+        lines += ["", f"Capacity within the SLO: {sentence}; see specplan capacity."]
     if plan.not_measured:
         missing: dict[str, list[str]] = {}
         for each in plan.not_measured:
@@ -38,6 +39,32 @@ def plan_text(plan: Plan) -> str:
             lines.append(f"not measured: {proposer} at γ = {', '.join(gammas)}")
     lines += ["", *(f"Note: {caveat}" for caveat in plan.caveats)]
     return "\n".join(lines).rstrip()
+
+
+def _way_lines(plan: Plan) -> list[str]:
+    """What was run at three loads, and what was not run; nothing of a plan of draft lengths."""
+    found = plan.recommendation
+    if found is None:
+        return []
+    latency = next(each.label for each in found.objectives if each.name == "latency")
+    contenders = [way for way in found.ways if way.loads]
+    width = max(24, *(len(way.label) for way in contenders))
+    lines = [
+        "",
+        f"{'way to serve':{width}} {latency:>10} {'device-s/M':>10}  regret when light, planned, "
+        "heavy",
+    ]
+    for way in contenders:
+        regrets = " ".join(f"{100 * each.regret:>8.1f} %" for each in way.loads)
+        device, seen = way.objectives["device_time"].mean, way.objectives["latency"].mean
+        lines.append(
+            f"{way.label:{width}} {seconds(seen):>10} {digits(device):>10}  {regrets}  "
+            f"{standing(way, found)}"
+        )
+    best = "; ".join(f"{each.load}: {each.label}" for each in found.references)
+    lines.append(f"regret: mean E2E above the fastest of all ({best})")
+    lines += [f"not simulated: {each.label}: {each.reason}" for each in found.pruned]
+    return lines
 
 
 def _candidate_line(each: Candidate) -> str:

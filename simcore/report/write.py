@@ -13,7 +13,12 @@ from simcore.report.flags import ENGINES, engine_settings, shell_script
 from simcore.report.load_test import load_test, load_test_script
 from simcore.report.render import render_html, render_markdown
 from simcore.report.sglang_flags import ADAPTIVE_FILE
-from simcore.report.tables_csv import candidates_csv, load_curve_csv
+from simcore.report.tables_csv import (
+    candidates_csv,
+    load_curve_csv,
+    parquet_tables,
+    ways_csv,
+)
 from simcore.report.tensorrt_llm_flags import CONFIG_FILE as TENSORRT_LLM_FILE
 from simcore.scenario import dump_scenario
 
@@ -22,14 +27,20 @@ FILES = (
     "report.md",
     PLAN_FILE,
     "candidates.csv",
+    "candidates.parquet",
     "load_curve.csv",
+    "load_curve.parquet",
+    "ways.csv",
     "scenario.yaml",
     *(f"{name}.sh" for name in ENGINES),
     TENSORRT_LLM_FILE,
     *(f"alerts.{name}.yaml" for name in METRICS),
     "load_test.sh",
 )
-SOMETIMES = (ADAPTIVE_FILE,)  # where an engine's policy needs it
+SOMETIMES = (  # where an engine's policy needs it; of a plan that recommends
+    ADAPTIVE_FILE,
+    "ways.parquet",
+)
 
 
 def write_report(plan: Plan, folder: Path) -> list[Path]:
@@ -40,15 +51,18 @@ def write_report(plan: Plan, folder: Path) -> list[Path]:
     """
     folder = Path(folder).resolve()
     check_folder(folder)
-    texts = render_files(plan)
+    texts, tables = render_files(plan), parquet_tables(plan)
     try:
         with whole_folder(folder) as work:
             for name, text in texts.items():
                 (work / name).write_text(text, encoding="utf-8", newline="\n")
                 (work / name).chmod(0o755 if name.endswith(".sh") else 0o644)
+            for name, content in tables.items():
+                (work / name).write_bytes(content)
+                (work / name).chmod(0o644)
     except OSError as error:
         raise SpecplanError(f"cannot write {folder}: {error}; choose another folder") from None
-    return [folder / name for name in texts]
+    return [folder / name for name in (*texts, *tables)]
 
 
 def check_folder(folder: Path) -> None:
@@ -77,7 +91,7 @@ def _holds_plan(folder: Path) -> bool:
 
 
 def render_files(plan: Plan) -> dict[str, str]:
-    """Name -> text of every file of the report."""
+    """Name -> content of every text file of the report."""
     settings = engine_settings(plan)
     texts = {
         "report.html": render_html(plan, settings),
@@ -85,6 +99,7 @@ def render_files(plan: Plan) -> dict[str, str]:
         PLAN_FILE: plan.model_dump_json(indent=1) + "\n",
         "candidates.csv": candidates_csv(plan),
         "load_curve.csv": load_curve_csv(plan),
+        "ways.csv": ways_csv(plan),
         "scenario.yaml": dump_scenario(plan.scenario),
     }
     for name, each in settings.items():
