@@ -15,7 +15,7 @@ class Estimate(Frozen):
 
     mean: float | None = Field(description="null where no seed gave a value")
     low: float | None = Field(description="null with fewer than two seeds")
-    high: float | None
+    high: float | None = Field(description="likewise")
     num_seeds: int = Field(description="seeds that gave a value")
     values: tuple[float | None, ...] = Field(description="by seed, in their order")
 

@@ -1,4 +1,4 @@
-"""The batch-size table that a service should run: at each batch the draft length that decodes fastest.
+"""The batch-size table of a service: at each batch the draft length that decodes fastest.
 
 One token of one request takes E[cycles] · t_step(n) / E[tokens] at n running requests, cycles by
 draft length from the recordings and t_step from the cost law. Longer drafts lose as the batch

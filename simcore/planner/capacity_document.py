@@ -22,7 +22,7 @@ class TestedLoad(Frozen):
     attained: dict[str, Estimate] = Field(
         description="requirement -> share of the requests that met it; keeps_up: saturation / load"
     )
-    required: dict[str, float]
+    required: dict[str, float] = Field(description="requirement -> share asked for")
 
 
 class Economics(Frozen):
@@ -51,7 +51,7 @@ class ServiceCapacity(Frozen):
         description="highest rate surely met, lowest surely missed; null in a closed loop"
     )
     max_users: int | None = Field(description="of a closed loop; null elsewhere")
-    users_interval: tuple[int, int] | None
+    users_interval: tuple[int, int] | None = Field(description="users; likewise")
     by_seed: tuple[float, ...] = Field(description="the same under each of the first seeds alone")
     bound_by: str | None = Field(description="the requirement that is missed first")
     reason: str
@@ -103,11 +103,11 @@ class Capacity(Frozen):
     schema_version: Literal[1] = 1
     origin: dict[str, Any]
     slo: SLO
-    required_shares: dict[str, float]
+    required_shares: dict[str, float] = Field(description="limit -> share of the requests")
     num_requests: int = Field(description="of one run; more in a closed loop of many users")
     seeds: tuple[int, ...] = Field(description="of every load; in doubt two or three times as many")
-    confidence: float = CONFIDENCE
-    resolution: float = RESOLUTION
+    confidence: float = Field(CONFIDENCE, description="share, of the intervals")
+    resolution: float = Field(RESOLUTION, description="share; the search ends that close")
     off: ServiceCapacity
     on: ServiceCapacity
     gain: Gain

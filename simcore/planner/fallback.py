@@ -7,7 +7,7 @@ from simcore.planner.load_estimate import LoadBasis, estimate_load
 from simcore.planner.recommendation import Fallback
 from simcore.planner.ways import WayToServe
 from simcore.scenario import Scenario
-from simcore.speculation import AcceptanceGate, AdaptiveEMA, GoodputPolicy
+from simcore.speculation import AcceptanceGate, AdaptiveEMA, GoodputPolicy, MemoryPressure, Policy
 
 NUM_HALVINGS = 30
 
@@ -45,33 +45,43 @@ def fallback_of(
 
 def hysteresis_of(way: WayToServe, edge: BreakEven) -> str:
     """What keeps the shipped way from going back and forth."""
-    policy = way.speculation.policy
     if way.kind == "off":
         return "none: nothing is drafted"
     if way.rows:
-        gains = [row.gain for row in way.rows[1:]]
-        return (
-            "none in the engine, which reads the table at the batch of the step before: at a "
-            "threshold both lengths are equally fast, so a batch that moves across it loses next "
-            f"to nothing; at the far end of a row the shorter length gains up to "
-            f"{100 * (max(gains) - 1):.1f} %"
-        )
-    if isinstance(policy, AdaptiveEMA):
-        return (
-            f"steps up above candidate − 0.5 + {policy.up_hysteresis:g} accepted tokens, down "
-            f"below candidate − 0.5 + ({policy.down_hysteresis:g}), every "
-            f"{policy.update_interval} steps after {policy.warmup_steps}"
-        )
-    if isinstance(policy, AcceptanceGate):
-        return "the gate closes for good; a restart opens it"
-    if isinstance(policy, GoodputPolicy):
-        return f"changes only for a gain beyond {100 * policy.hysteresis:g} %"
-    if edge.interval is not None:
-        return (
-            f"one draft length; the operator's switch: off above {edge.interval[1]:.3g} requests/s, "
-            f"on again below {edge.interval[0]:.3g}, the ends of the break-even's interval"
-        )
-    return "one draft length at every load; nothing switches"
+        return _table_hysteresis(max(row.gain for row in way.rows[1:]))
+    if way.speculation.policy.kind != "fixed":
+        return _policy_hysteresis(way.speculation.policy)
+    if edge.interval is None:
+        return "one draft length at every load; nothing switches"
+    return (
+        f"one draft length; the operator's switch: off above {edge.interval[1]:.3g} requests a "
+        f"second, on again below {edge.interval[0]:.3g}, the ends of the break-even's interval"
+    )
+
+
+def _table_hysteresis(largest_gain: float) -> str:
+    return (
+        "none in the engine, which reads the table at the batch of the step before: at a threshold "
+        "both lengths are equally fast, so a batch that moves across it loses next to nothing; at "
+        f"the far end of a row the shorter length gains up to {100 * (largest_gain - 1):.1f} %"
+    )
+
+
+def _policy_hysteresis(policy: Policy) -> str:
+    match policy:
+        case AdaptiveEMA():
+            return (
+                f"steps up above candidate − 0.5 + {policy.up_hysteresis:g} accepted tokens, down "
+                f"below candidate − 0.5 + ({policy.down_hysteresis:g}), every "
+                f"{policy.update_interval} steps after {policy.warmup_steps}"
+            )
+        case AcceptanceGate():
+            return "the gate closes for good; a restart opens it"
+        case GoodputPolicy():
+            return f"changes only for a gain beyond {100 * policy.hysteresis:g} %"
+        case MemoryPressure():
+            return f"a rung is left once {100 * policy.hysteresis:g} % more of the blocks are free"
+    return "the policy's own"
 
 
 def _off_batch(way: WayToServe, times: TokenTimes) -> tuple[int | None, str]:

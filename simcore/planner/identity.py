@@ -72,6 +72,6 @@ def _check(what: str, asked: str | None, measured: str) -> IdentityCheck:
 
 def _words(contract: Contract, sampling: Sampling) -> str:
     return (
-        f"{contract.value}, temperature {sampling.temperature:g}, top-k {sampling.top_k or 'off'}, top-p "
-        f"{sampling.top_p:g}"
+        f"{contract.value}, temperature {sampling.temperature:g}, top-k "
+        f"{sampling.top_k or 'off'}, top-p {sampling.top_p:g}"
     )

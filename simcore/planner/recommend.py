@@ -184,13 +184,12 @@ class _Recommender:
     # --- what is simulated ------------------------------------------------------------------
 
     def _tried(self) -> list[_Tried]:
-        proposer, length = self.compared.best
-        self.policies.build(length)
+        self.policies.build(self.compared.best[1])
         extra = [*self.policies.ways, *self._trees()]
         own = own_way(self.scenario)
         extra += [own] if own is not None else []
         fixed = [self._fixed_tried(*key) for key in self.compared.runs if self._is_shown(key)]
-        others = [self._extra_tried(way) for way in extra]
+        others = [each for way in extra if (each := self._extra_tried(way)) is not None]
         chosen = self._contending_lengths()
         for each in fixed:
             speculation = each.way.speculation
@@ -211,8 +210,13 @@ class _Recommender:
             fixed_way(self.scenario, proposer, length), runs[proposer, length], runs[proposer, 0]
         )
 
-    def _extra_tried(self, way: WayToServe) -> _Tried:
-        planned = self._runs(way, self.scenario, self.compared.truths)
+    def _extra_tried(self, way: WayToServe) -> _Tried | None:
+        """At the planned load; None where the deployment has no room for it."""
+        try:
+            planned = self._runs(way, self.scenario, self.compared.truths)
+        except (ScenarioError, InfeasibleError) as error:
+            self.pruned.append(Pruned(label=way.label, reason=str(error)))
+            return None
         return _Tried(way, planned, self.compared.runs[way.proposer, 0])
 
     def _contending_lengths(self) -> set[tuple[str, int]]:
@@ -280,7 +284,8 @@ class _Recommender:
             return None
         way = oracle_way(self.scenario, proposer, max(self.lengths))
         found = self._extra_tried(way)
-        self._add_loads(found)
+        if found is not None:
+            self._add_loads(found)
         return found
 
     def _trees(self) -> list[WayToServe]:

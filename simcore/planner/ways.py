@@ -1,4 +1,4 @@
-"""The ways to serve that a recommendation compares: off, draft lengths, and policies made to measure.
+"""The ways to serve that a recommendation compares: off, draft lengths, policies, trees.
 
 A policy's numbers come from this service: thresholds of a batch-size table from its cost law and
 recordings, a gate's bound from its break-even. What no engine of the deployment runs is simulated

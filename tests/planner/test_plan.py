@@ -31,9 +31,11 @@ BASE = {
 }
 
 
-def _plan(stored, num_replications=4, **changes):
+def _plan(stored, num_replications=4, with_policies=False, **changes):
     scenario = make_scenario(stored, **{**BASE, **changes})
-    return make_plan(scenario, stored=stored, num_replications=num_replications)
+    return make_plan(
+        scenario, stored=stored, num_replications=num_replications, with_policies=with_policies
+    )
 
 
 @pytest.fixture(scope="module")

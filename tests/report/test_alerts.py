@@ -288,7 +288,7 @@ def test_a_policy_of_one_length_or_off_is_watched_as_that_length(plan):
     wanted = plan.scenario.with_(
         **{"speculation.num_speculative_tokens": 3, "speculation.policy": one}
     )
-    own = plan.model_copy(update={"scenario": wanted})
+    own = plan.model_copy(update={"scenario": wanted, "recommendation": None})
     expected = expected_acceptance(own)
     assert len(expected.survival) == 3
     assert expected.length < expected_acceptance(plan).length
@@ -306,7 +306,7 @@ def asked_off(plan: Plan, way: dict) -> Plan:
         **{f"speculation.{key}": value for key, value in way.items()},
         **({} if "num_speculative_tokens" in way else {"speculation.num_speculative_tokens": 4}),
     )
-    return plan.model_copy(update={"scenario": scenario})
+    return plan.model_copy(update={"scenario": scenario, "recommendation": None})
 
 
 def test_windows_are_the_shortest_that_last_long_enough():

@@ -103,7 +103,8 @@ def test_a_policys_file_lies_beside_the_report_and_is_replaced_with_it(plan, tmp
     # Deciding for the scenario's own proposer, so that the report finds its candidates.
     table = {"kind": "batch_size_table", "table": [[1, 8, 3], [9, 64, 0]]}
     changes = {"speculation.num_speculative_tokens": 3, "speculation.policy": table}
-    own = plan.model_copy(update={"scenario": plan.scenario.with_(**changes)})
+    scenario = plan.scenario.with_(**changes)
+    own = plan.model_copy(update={"scenario": scenario, "recommendation": None})
     write_report(own, folder)
     tiers = json.loads((folder / "sglang_adaptive.json").read_text())
     assert tiers == {"1": {"candidate_steps": [3]}, "9": {"candidate_steps": [0]}}
