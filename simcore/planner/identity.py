@@ -40,11 +40,14 @@ def identity_checks(
 
 
 def _proposer_checks(stored: StoredProfile, scenario: Scenario, name: str) -> list[IdentityCheck]:
-    checks = []
+    domains: dict[tuple[str, str], list[str]] = {}
     for record in matching_records(stored, scenario, name):
-        asked, measured = asked_for(scenario, record), measured_as(record)
-        what = f"contract and sampling, {name} on {record.domain}"
-        checks.append(_check(what, _words(*asked), _words(*measured)))
+        pair = _words(*asked_for(scenario, record)), _words(*measured_as(record))
+        domains.setdefault(pair, []).append(record.domain)
+    checks = [
+        _check(f"contract and sampling, {name} on {', '.join(found)}", *pair)
+        for pair, found in domains.items()
+    ]
     return checks + _tokenizer_checks(stored, name, stored.profile.proposers[name])
 
 

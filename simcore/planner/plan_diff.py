@@ -8,6 +8,7 @@ from pydantic import Field, JsonValue
 from simcore.metrics.headlines import HEADLINES, Unit
 from simcore.metrics.replicated import numbers_of
 from simcore.planner.document import BreakEvenReport, Candidate, Plan
+from simcore.planner.recommendation import Recommendation
 from simcore.profile.schema import Frozen
 from simcore.scenario import Scenario
 
@@ -68,6 +69,21 @@ class BreakEvenChange(Frozen):
     b_saturation_rate_per_s: float
 
 
+class RecommendationChange(Frozen):
+    """The way that ships, what it may lose and where it ends, of both; null: none was made."""
+
+    a: str | None
+    b: str | None
+    a_expected_regret: float | None = Field(description="share of mean E2E, over three loads")
+    b_expected_regret: float | None = Field(description="share, likewise")
+    a_off_from_batch_size: int | None = Field(description="requests of a replica; null: none")
+    b_off_from_batch_size: int | None = Field(description="requests of a replica; null: none")
+    a_off_above_rate_per_s: float | None
+    b_off_above_rate_per_s: float | None
+    only_in_a: tuple[str, ...] = Field(description="ways that only A compared")
+    only_in_b: tuple[str, ...] = Field(description="ways that only B compared")
+
+
 class DecisionChange(Frozen):
     """What to ship, in words."""
 
@@ -86,6 +102,7 @@ class PlanDiff(Frozen):
     has_results: bool = Field(description="false: two scenarios, of which nothing was planned")
     inputs: tuple[InputChange, ...]
     decision: DecisionChange | None = None
+    recommendation: RecommendationChange | None = None
     break_even: BreakEvenChange | None = None
     speedups: tuple[SpeedupChange, ...] = ()
     metrics: tuple[MetricChange, ...] = ()
@@ -117,6 +134,7 @@ def diff_plans(a: Plan, b: Plan) -> PlanDiff:
         has_results=True,
         inputs=_changes(_inputs(a), _inputs(b)),
         decision=_decision(a, b),
+        recommendation=_recommendation(a.recommendation, b.recommendation),
         break_even=_break_even(a.break_even, b.break_even),
         speedups=tuple(c for key in both if (c := _speedup(one[key], other[key])) is not None),
         metrics=tuple(c for key in both for c in _metrics(one[key], other[key])),
@@ -185,10 +203,36 @@ def _decision(a: Plan, b: Plan) -> DecisionChange | None:
     )
 
 
+def _recommendation(
+    a: Recommendation | None, b: Recommendation | None
+) -> RecommendationChange | None:
+    if a == b:
+        return None
+    found: dict[str, Any] = {}
+    for side, each in (("a", a), ("b", b)):
+        fallback = None if each is None else each.fallback
+        found |= {
+            side: None if each is None else each.chosen,
+            f"{side}_expected_regret": None if each is None else each.shipped.expected_regret,
+            f"{side}_off_from_batch_size": None if fallback is None else fallback.batch_size,
+            f"{side}_off_above_rate_per_s": None
+            if fallback is None
+            else fallback.off_above_rate_per_s,
+        }
+    ways = [[way.label for way in each.ways] if each is not None else [] for each in (a, b)]
+    return RecommendationChange(
+        **found,
+        only_in_a=tuple(label for label in ways[0] if label not in ways[1]),
+        only_in_b=tuple(label for label in ways[1] if label not in ways[0]),
+    )
+
+
 def _decision_words(plan: Plan) -> str:
     decision = plan.decision
     chosen = "off"
-    if decision.choice == "speculate":
+    if plan.shipped is not None:
+        chosen = plan.shipped.label
+    elif decision.choice == "speculate":
         chosen = _name((decision.proposer, decision.num_speculative_tokens))
     return f"{chosen} ({decision.verdict.replace('_', ' ')})"
 
@@ -197,8 +241,8 @@ def _break_even(a: BreakEvenReport, b: BreakEvenReport) -> BreakEvenChange | Non
     if a == b:
         return None
     return BreakEvenChange(
-        a=_name((a.proposer, a.num_speculative_tokens)),
-        b=_name((b.proposer, b.num_speculative_tokens)),
+        a=a.way or _name((a.proposer, a.num_speculative_tokens)),
+        b=b.way or _name((b.proposer, b.num_speculative_tokens)),
         a_rate_per_s=a.rate_per_s,
         b_rate_per_s=b.rate_per_s,
         a_interval=a.interval,

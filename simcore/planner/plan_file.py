@@ -45,6 +45,7 @@ def read_plan(path: str | Path) -> Plan:
             "scenario.yaml"
         ) from None
     _check_references(plan, path)
+    _check_recommendation(plan, path)
     return plan
 
 
@@ -65,6 +66,23 @@ def _read_json(path: Path) -> Any:
     except ValueError as error:  # not UTF-8, not JSON
         reason = str(error)
     raise PlanError(f"cannot read {path}: {reason}; expected a whole {PLAN_FILE}")
+
+
+def _check_recommendation(plan: Plan, path: Path) -> None:
+    """The way that ships must be there, and be what the decision says."""
+    found = plan.recommendation
+    if found is None:
+        return
+    if found.chosen not in {way.label for way in found.ways}:
+        raise PlanError(
+            f"{path} recommends {found.chosen!r} and holds no such way; make it again from its "
+            "scenario.yaml"
+        )
+    if (found.shipped.kind == "off") != (plan.decision.choice == "off"):
+        raise PlanError(
+            f"{path} recommends {found.chosen!r} and decides for {plan.decision.choice!r}; expected "
+            "both alike: make it again from its scenario.yaml"
+        )
 
 
 def _check_references(plan: Plan, path: Path) -> None:

@@ -6,10 +6,16 @@ from collections.abc import Iterable
 from pydantic import JsonValue
 
 from simcore.metrics.headlines import Headline
-from simcore.planner.plan_diff import BreakEvenChange, MetricChange, PlanDiff, SpeedupChange
+from simcore.planner.plan_diff import (
+    BreakEvenChange,
+    MetricChange,
+    PlanDiff,
+    RecommendationChange,
+    SpeedupChange,
+)
 from simcore.report.metric_words import written
 from simcore.report.plain import one_line
-from simcore.report.units import NOTHING, interval, rate
+from simcore.report.units import NOTHING, interval, percent, rate
 
 SHOWN_METRICS = (  # of the many; the JSON has all
     *("ttft.p95_s", "tpot.p50_s", "e2e.mean_s", "e2e.p95_s", "goodput_per_s", "goodput_fraction"),
@@ -58,11 +64,37 @@ def _result_lines(found: PlanDiff) -> list[str]:
     else:
         lines += [f"  decision A: {one_line(found.decision.a)}"]
         lines += [f"  decision B: {one_line(found.decision.b)}"]
+    lines += [] if found.recommendation is None else _ways(found.recommendation)
     lines += ["  break-even: the same"] if found.break_even is None else _edge(found.break_even)
     for side, names in (("A", found.only_in_a), ("B", found.only_in_b)):
         if names:
             lines.append(f"  candidates only in {side}: {'; '.join(map(one_line, names))}")
     return [*lines, "", *_speedup_table(found.speedups), *_metric_tables(found.metrics)]
+
+
+def _ways(change: RecommendationChange) -> list[str]:
+    lines = []
+    for side, way, regret, batch, load in (
+        (
+            *("A", change.a, change.a_expected_regret),
+            *(change.a_off_from_batch_size, change.a_off_above_rate_per_s),
+        ),
+        (
+            *("B", change.b, change.b_expected_regret),
+            *(change.b_off_from_batch_size, change.b_off_above_rate_per_s),
+        ),
+    ):
+        if way is None:
+            lines.append(f"  recommendation {side}: none was made")
+            continue
+        ends = [f"off from {batch} running requests"] if batch is not None else []
+        ends += [f"off above {rate(load)}"] if load is not None else []
+        shown = "; ".join([f"expected regret {percent(regret)}", *ends])
+        lines.append(f"  recommendation {side}: {one_line(way)} ({shown})")
+    for side, names in (("A", change.only_in_a), ("B", change.only_in_b)):
+        if names:
+            lines.append(f"  ways only in {side}: {'; '.join(map(one_line, names))}")
+    return lines
 
 
 def _edge(change: BreakEvenChange) -> list[str]:

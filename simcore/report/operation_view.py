@@ -28,13 +28,19 @@ def capacity_tables(plan: Plan) -> tuple[Table, ...]:
 
 def alert_tables(plan: Plan) -> tuple[Table, ...]:
     """The rules of the alert files, a table an engine."""
-    header = ("alert", "fires when", "for", "severity", "what it says", "where the bound is from")
+    header = ("alert", "fires when", "severity", "what it says", "where the bound is from")
     return tuple(
         Table(
             f"{ENGINE_NAMES.get(engine, engine)}: alerts.{engine}.yaml",
             header,
             tuple(
-                (rule.name, rule.expression, rule.hold, rule.severity, rule.summary, rule.source)
+                (
+                    rule.name,
+                    rule.expression,
+                    f"{rule.severity}, for {rule.hold}",
+                    rule.summary,
+                    rule.source,
+                )
                 for rule in alert_rules(plan, engine)
             ),
             "Prometheus alerting rules; docs/monitoring.md.",

@@ -4,7 +4,7 @@ import plotly.graph_objects as go
 
 from simcore.planner.document import Plan
 from simcore.planner.recommendation import Recommendation, Way
-from simcore.report.recommendation_view import standing
+from simcore.report.recommendation_view import standing, ways_near_off
 from simcore.report.style import (
     BLUE,
     GREEN,
@@ -54,8 +54,9 @@ def pareto_figure(plan: Plan) -> go.Figure:
         line={"color": GREY, "dash": "dot", "width": 1.5},
         hoverinfo="skip",
     )
-    for kind in dict.fromkeys(way.kind for way in found.ways):
-        figure.add_trace(_kind_trace(found, kind))
+    shown = ways_near_off(found)
+    for kind in dict.fromkeys(way.kind for way in shown):
+        figure.add_trace(_kind_trace(found, [way for way in shown if way.kind == kind]))
     shipped = found.shipped
     figure.add_scatter(
         x=[_x(shipped)],
@@ -70,8 +71,9 @@ def pareto_figure(plan: Plan) -> go.Figure:
         },
         hoverinfo="skip",
     )
-    figure.update_xaxes(**log_axis([_x(way) for way in found.ways]))
-    figure.update_yaxes(**log_axis([_y(way) for way in found.ways]))
+    figure.update_layout(height=520, legend={"y": -0.3})  # room for the many kinds on paper
+    figure.update_xaxes(**log_axis([_x(way) for way in shown]))
+    figure.update_yaxes(**log_axis([_y(way) for way in shown]))
     return figure
 
 
@@ -96,7 +98,8 @@ def regret_figure(plan: Plan) -> go.Figure:
                 values,
                 [100 * each.regret_interval[0] for each in results],
                 [100 * each.regret_interval[1] for each in results],
-            ),
+            )
+            | {"color": GREY},
             hovertemplate=f"%{{x}}<br>{load} load: %{{y:.1f}} %<extra></extra>",
         )
     figure.update_layout(barmode="group")
@@ -114,9 +117,8 @@ def _drawn(found: Recommendation) -> list[Way]:
     return [way for way in found.ways if way.loads and way.kind != "off" and not way.dominated_by]
 
 
-def _kind_trace(found: Recommendation, kind: str) -> go.Scatter:
-    fill, symbol, words = KINDS.get(kind, OTHER)
-    ways = [way for way in found.ways if way.kind == kind]
+def _kind_trace(found: Recommendation, ways: list[Way]) -> go.Scatter:
+    fill, symbol, words = KINDS.get(ways[0].kind, OTHER)
     return go.Scatter(
         x=[_x(way) for way in ways],
         y=[_y(way) for way in ways],

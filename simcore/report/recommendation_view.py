@@ -1,5 +1,7 @@
 """What a recommendation says, as sentences and tables."""
 
+import re
+
 from simcore.planner.document import Plan
 from simcore.planner.recommendation import (
     Fallback,
@@ -14,7 +16,8 @@ from simcore.report.units import NOTHING, digits, dollars, percent, rate, ratio,
 
 FITS = {"same": "the same", "differs": "differs", "not_stated": "the scenario leaves it open"}
 SECONDS_PER_HOUR = 3600.0
-HASH_CHARACTERS = 40  # a longer word is a hash, of which its beginning says enough
+FAR_BEYOND = 1.25  # times off's latency or device time
+LONG_HEX = re.compile(r"\b[0-9a-f]{40,}\b")  # a hash, of which its beginning says enough
 SHOWN_HASH = 12
 
 
@@ -33,7 +36,9 @@ def recommendation_sentences(plan: Plan) -> tuple[str, ...]:
     found = plan.recommendation
     if found is None:
         return ()
-    sentences = [f"Serve: {way_words(found.shipped)}. {_sentence(found.reason)}"]
+    sentences = [f"Serve: {way_words(found.shipped)}."]
+    if found.reason not in plan.decision.reason:
+        sentences.append(f"Why this one: {found.reason}.")
     if found.equals:
         sentences.append(f"Cannot be told from it: {'; '.join(found.equals)}.")
     sentences.append(f"Hysteresis: {found.hysteresis}.")
@@ -83,7 +88,23 @@ def pareto_sentence(plan: Plan) -> str:
         for way in front
     )
     dominated = sum(1 for way in found.ways if way.dominated_by is not None)
-    return f"On the front: {parts}. Dominated: {dominated} of {len(found.ways)} ways."
+    beyond = len(found.ways) - len(ways_near_off(found))
+    left = f"; {beyond} that lie far beyond off are in the table only" if beyond else ""
+    return f"On the front: {parts}. Dominated: {dominated} of {len(found.ways)} ways{left}."
+
+
+def ways_near_off(found: Recommendation) -> list[Way]:
+    """Those that a picture can show: in no objective far worse than off."""
+    off = next(way for way in found.ways if way.kind == "off")
+    return [
+        way
+        for way in found.ways
+        if all(
+            way.objectives[name].mean <= FAR_BEYOND * off.objectives[name].mean
+            for name in ("latency", "device_time")
+        )
+        or way.label == found.chosen
+    ]
 
 
 def share_interval(each: LoadResult) -> str:
@@ -128,7 +149,7 @@ def standing(way: Way, found: Recommendation) -> str:
     if way.label in found.equals:
         return "cannot be told from the shipped one"
     if not way.is_eligible:
-        return way.why_not
+        return way.why_not if way.loads else "left out of the last round"
     return "on the front" if way.keeps_slo_as_off else "misses the SLO more often than off"
 
 
@@ -238,13 +259,6 @@ def _pruned_table(found: Recommendation) -> Table:
     return Table("Not simulated", ("proposer", "reason"), rows, source)
 
 
-def _sentence(text: str) -> str:
-    return f"{text[0].upper()}{text[1:]}." if text else ""
-
-
 def _short(text: str) -> str:
     """A long hash by its beginning."""
-    words = text.split(" ")
-    return " ".join(
-        f"{word[:SHOWN_HASH]}…" if len(word) > HASH_CHARACTERS else word for word in words
-    )
+    return LONG_HEX.sub(lambda found: f"{found[0][:SHOWN_HASH]}…", text)

@@ -14,11 +14,28 @@ TEXTS = (
 )
 
 
+def _planted_in(value: object, proposer: str, text: str) -> object:
+    """Every label that names the proposer names the text; every free sentence is the text."""
+    if isinstance(value, dict):
+        found = {key: _planted_in(each, proposer, text) for key, each in value.items()}
+        for key in ("reason", "why_not", "hysteresis", "batch_reason", "rate_reason"):
+            if found.get(key):
+                found[key] = text
+        for key in ("asked", "measured", "what"):
+            if key in found:
+                found[key] = text
+        return found
+    if isinstance(value, list):
+        return [_planted_in(each, proposer, text) for each in value]
+    return value.replace(proposer, text) if isinstance(value, str) else value
+
+
 def planted(plan: Plan, text: str) -> Plan:
     """The plan of a profile and a scenario whose every free text is `text`."""
     proposer = plan.decision.proposer
     assert proposer is not None
     raw = json.loads(plan.model_dump_json().replace(json.dumps(proposer), json.dumps(text)))
+    raw["recommendation"] = _planted_in(raw["recommendation"], proposer, text)
     raw["scenario"]["name"] = text
     raw["scenario"]["profile"] = text
     raw["scenario"]["workload"]["domains"] = {text: 1.0}

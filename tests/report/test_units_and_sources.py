@@ -9,7 +9,7 @@ from simcore.report.render import render_html, render_markdown
 from simcore.report.view import view_of
 from tests.report.test_write import Page
 
-RESULTS = ("candidates", "load", "accounts")
+RESULTS = ("recommendation", "candidates", "load", "accounts", "capacity", "test")
 UNITS = (
     *("s", "ms", "µs", "×", "%", "token", "tokens", "requests/s", "tokens/s", "cycle", "cycles"),
     *("J", "kJ", "MJ", "W", "USD", "GB"),
@@ -55,7 +55,7 @@ def plans(plan):
 @pytest.mark.parametrize("name", ["as measured", "priced"])
 def test_every_number_of_a_results_table_has_its_unit(plans, name):
     tables = [table for key in RESULTS for table in view_of(plans[name]).sections[key]]
-    assert len(tables) == (7 if name == "priced" else 6)
+    assert len(tables) == (11 if name == "priced" else 10)
     bare = [
         (table.caption, header, cell)
         for table in tables
