@@ -80,8 +80,8 @@ def _check_recommendation(plan: Plan, path: Path) -> None:
         )
     if (found.shipped.kind == "off") != (plan.decision.choice == "off"):
         raise PlanError(
-            f"{path} recommends {found.chosen!r} and decides for {plan.decision.choice!r}; expected "
-            "both alike: make it again from its scenario.yaml"
+            f"{path} recommends {found.chosen!r} and decides for {plan.decision.choice!r}, which "
+            "differ; make it again from its scenario.yaml"
         )
 
 

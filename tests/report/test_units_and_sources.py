@@ -12,14 +12,14 @@ from tests.report.test_write import Page
 RESULTS = ("recommendation", "candidates", "load", "accounts", "capacity", "test")
 UNITS = (
     *("s", "ms", "µs", "×", "%", "token", "tokens", "requests/s", "tokens/s", "cycle", "cycles"),
-    *("J", "kJ", "MJ", "W", "USD", "GB"),
+    *("request", "requests", "J", "kJ", "MJ", "W", "USD", "GB"),
 )
 NUMBER = r"[-+]?[\d,]+(?:\.\d+)?(?:e[-+]?\d+)?"
 ENDING = "|".join(re.escape(unit) for unit in UNITS)
 # A number with its unit, or with an interval in that unit behind it.
 QUANTITY = re.compile(rf"{NUMBER} (?:{ENDING})(?: \({NUMBER} to {NUMBER}\))?")
 HEADER_WITH_UNIT = re.compile(rf"\(.*\b(?:{ENDING})\)$")
-NAMES = ("candidate", "proposer", "reason", "against the best", "queue")
+NAMES = ("candidate", "proposer", "reason", "against the best", "queue", "standing")
 
 
 def bare_numbers(header: str, cell: str) -> bool:
