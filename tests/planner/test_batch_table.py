@@ -1,5 +1,7 @@
 """The batch-size table: thresholds are the crossings of the closed form, rows fall and pay."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import assume, given
@@ -62,7 +64,7 @@ def test_rows_cover_every_batch_with_falling_lengths_and_engines_accept_them(tok
     assert drafts == sorted(set(drafts), reverse=True)
     assert rows[0].first == 1
     assert rows[-1].last == 12
-    assert all(a.last + 1 == b.first for a, b in zip(rows, rows[1:], strict=False))
+    assert all(a.last + 1 == b.first for a, b in pairwise(rows))
     BatchSizeTable(
         kind="batch_size_table",
         table=tuple((row.first, row.last, row.num_speculative_tokens) for row in rows),

@@ -19,6 +19,8 @@ from simcore.speculation import AcceptanceGate, AdaptiveEMA, BatchSizeTable, Goo
 from tests.factories import Recording, make_profile, make_scenario
 from tests.planner.test_plan import BASE
 
+WIDE = {"deployment.max_num_seqs": 56, "deployment.max_num_batched_tokens": 1024}
+
 
 @pytest.fixture(scope="module")
 def good_profile(tmp_path_factory):
@@ -126,13 +128,13 @@ def test_a_draft_length_of_zero_is_off_record_for_record(good_profile):
 
 
 def test_a_table_that_ends_in_zero_falls_back_there_by_itself(recorded_profile):
-    scenario = make_scenario(recorded_profile, **{**BASE, "deployment.max_num_seqs": 28})
+    scenario = make_scenario(recorded_profile, **{**BASE, **WIDE})
     basis = load_basis(recorded_profile, scenario)
     built = PolicyWays(scenario, basis, tuple(range(1, 9)))
     built.build(4)
     table = next(way for way in built.ways if way.kind == "batch_size_table")
     zero = [row.first for row in table.rows if row.num_speculative_tokens == 0]
-    assert zero, "32 tokens a step are free, more are not: 28 requests cannot pay for drafts"
+    assert zero, "32 tokens a step are free, more are not: many requests cannot pay for drafts"
     edge = BreakEven("always_pays", None, None, "it pays everywhere", (), 1.0)
     found = fallback_of(table, built.times, edge, scenario, basis)
     assert found.batch_size == zero[0]
