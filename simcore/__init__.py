@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from simcore.metrics.summary import Summary, summarise
     from simcore.planner.compare import compare, draft_lengths
     from simcore.planner.comparison import Comparison
+    from simcore.planner.crossover import crossover_map
+    from simcore.planner.crossover_document import CrossoverMap
     from simcore.planner.load_estimate import (
         LoadBasis,
         LoadEstimate,
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CallerPolicy",
     "Comparison",
+    "CrossoverMap",
     "InfeasibleError",
     "LoadBasis",
     "LoadEstimate",
@@ -50,6 +53,7 @@ __all__ = [
     "alerts_yaml",
     "bundled_profiles",
     "compare",
+    "crossover_map",
     "draft_lengths",
     "dump_scenario",
     "engine_settings",
@@ -71,6 +75,7 @@ __all__ = [
 _MODULES = {
     "CallerPolicy": "simcore.serving.caller_policy",
     "Comparison": "simcore.planner.comparison",
+    "CrossoverMap": "simcore.planner.crossover_document",
     "InfeasibleError": "simcore.errors",
     "LoadBasis": "simcore.planner.load_estimate",
     "LoadEstimate": "simcore.planner.load_estimate",
@@ -86,6 +91,7 @@ _MODULES = {
     "alerts_yaml": "simcore.report.alerts",
     "bundled_profiles": "simcore.profile.store",
     "compare": "simcore.planner.compare",
+    "crossover_map": "simcore.planner.crossover",
     "draft_lengths": "simcore.planner.compare",
     "dump_scenario": "simcore.scenario",
     "engine_settings": "simcore.report.flags",

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from simcore.commands import acceptance, estimate, import_files, settings, tree
+from simcore.commands import acceptance, crossover, estimate, import_files, settings, tree
 from simcore.commands.progress import progress
 from simcore.errors import ScenarioError, SpecplanError
 from simcore.version import specplan_version
@@ -36,6 +36,7 @@ app.add_typer(tree.commands, name="tree")
 
 import_files.register(app)
 estimate.register(app)
+crossover.register(app)
 settings.register(app)
 
 ScenarioArgument = Annotated[
