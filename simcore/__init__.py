@@ -10,7 +10,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from simcore.errors import InfeasibleError, ProfileError, ScenarioError, SpecplanError
+    from simcore.errors import (
+        InfeasibleError,
+        PlanError,
+        ProfileError,
+        ScenarioError,
+        SpecplanError,
+    )
     from simcore.metrics.replicated import ReplicatedSummary, simulate_seeds
     from simcore.metrics.summary import Summary, summarise
     from simcore.planner.compare import compare, draft_lengths
@@ -24,6 +30,7 @@ if TYPE_CHECKING:
         load_basis,
     )
     from simcore.planner.plan import make_plan
+    from simcore.planner.plan_diff import PlanDiff, diff_plans
     from simcore.planner.plan_file import read_plan
     from simcore.profile.store import StoredProfile, bundled_profiles, load_profile, write_profile
     from simcore.report.alerts import alerts_yaml
@@ -41,6 +48,8 @@ __all__ = [
     "InfeasibleError",
     "LoadBasis",
     "LoadEstimate",
+    "PlanDiff",
+    "PlanError",
     "PolicyView",
     "ProfileError",
     "ReplicatedSummary",
@@ -54,6 +63,7 @@ __all__ = [
     "bundled_profiles",
     "compare",
     "crossover_map",
+    "diff_plans",
     "draft_lengths",
     "dump_scenario",
     "engine_settings",
@@ -79,6 +89,8 @@ _MODULES = {
     "InfeasibleError": "simcore.errors",
     "LoadBasis": "simcore.planner.load_estimate",
     "LoadEstimate": "simcore.planner.load_estimate",
+    "PlanDiff": "simcore.planner.plan_diff",
+    "PlanError": "simcore.errors",
     "PolicyView": "simcore.serving.caller_policy",
     "ProfileError": "simcore.errors",
     "ReplicatedSummary": "simcore.metrics.replicated",
@@ -92,6 +104,7 @@ _MODULES = {
     "bundled_profiles": "simcore.profile.store",
     "compare": "simcore.planner.compare",
     "crossover_map": "simcore.planner.crossover",
+    "diff_plans": "simcore.planner.plan_diff",
     "draft_lengths": "simcore.planner.compare",
     "dump_scenario": "simcore.scenario",
     "engine_settings": "simcore.report.flags",
