@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     )
     from simcore.metrics.replicated import ReplicatedSummary, simulate_seeds
     from simcore.metrics.summary import Summary, summarise
+    from simcore.planner.case import Case, case_of
     from simcore.planner.compare import compare, draft_lengths
     from simcore.planner.comparison import Comparison
     from simcore.planner.crossover import crossover_map
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
     from simcore.planner.plan import make_plan
     from simcore.planner.plan_diff import PlanDiff, diff_plans
     from simcore.planner.plan_file import read_plan
+    from simcore.planner.sensitivity import sensitivity
+    from simcore.planner.sensitivity_document import Sensitivity
+    from simcore.planner.uncertainty import Uncertainty, explain_uncertainty
     from simcore.profile.store import StoredProfile, bundled_profiles, load_profile, write_profile
     from simcore.report.alerts import alerts_yaml
     from simcore.report.flags import engine_settings
@@ -43,6 +47,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CallerPolicy",
+    "Case",
     "Comparison",
     "CrossoverMap",
     "InfeasibleError",
@@ -55,12 +60,15 @@ __all__ = [
     "ReplicatedSummary",
     "Scenario",
     "ScenarioError",
+    "Sensitivity",
     "SimulationResult",
     "SpecplanError",
     "StoredProfile",
     "Summary",
+    "Uncertainty",
     "alerts_yaml",
     "bundled_profiles",
+    "case_of",
     "compare",
     "crossover_map",
     "diff_plans",
@@ -68,6 +76,7 @@ __all__ = [
     "dump_scenario",
     "engine_settings",
     "estimate_load",
+    "explain_uncertainty",
     "load_basis",
     "load_profile",
     "load_scenario",
@@ -75,6 +84,7 @@ __all__ = [
     "make_plan",
     "open_scenario",
     "read_plan",
+    "sensitivity",
     "simulate",
     "simulate_seeds",
     "summarise",
@@ -84,6 +94,7 @@ __all__ = [
 # Each name is loaded when it is first used: a run without a plan need not wait for scipy.
 _MODULES = {
     "CallerPolicy": "simcore.serving.caller_policy",
+    "Case": "simcore.planner.case",
     "Comparison": "simcore.planner.comparison",
     "CrossoverMap": "simcore.planner.crossover_document",
     "InfeasibleError": "simcore.errors",
@@ -96,12 +107,15 @@ _MODULES = {
     "ReplicatedSummary": "simcore.metrics.replicated",
     "Scenario": "simcore.scenario",
     "ScenarioError": "simcore.errors",
+    "Sensitivity": "simcore.planner.sensitivity_document",
     "SimulationResult": "simcore.serving.simulation",
     "SpecplanError": "simcore.errors",
     "StoredProfile": "simcore.profile.store",
     "Summary": "simcore.metrics.summary",
+    "Uncertainty": "simcore.planner.uncertainty",
     "alerts_yaml": "simcore.report.alerts",
     "bundled_profiles": "simcore.profile.store",
+    "case_of": "simcore.planner.case",
     "compare": "simcore.planner.compare",
     "crossover_map": "simcore.planner.crossover",
     "diff_plans": "simcore.planner.plan_diff",
@@ -109,6 +123,7 @@ _MODULES = {
     "dump_scenario": "simcore.scenario",
     "engine_settings": "simcore.report.flags",
     "estimate_load": "simcore.planner.load_estimate",
+    "explain_uncertainty": "simcore.planner.uncertainty",
     "load_basis": "simcore.planner.load_estimate",
     "load_profile": "simcore.profile.store",
     "load_scenario": "simcore.scenario",
@@ -116,6 +131,7 @@ _MODULES = {
     "make_plan": "simcore.planner.plan",
     "open_scenario": "simcore.scenario_files",
     "read_plan": "simcore.planner.plan_file",
+    "sensitivity": "simcore.planner.sensitivity",
     "simulate": "simcore.serving.simulation",
     "simulate_seeds": "simcore.metrics.replicated",
     "summarise": "simcore.metrics.summary",

@@ -20,6 +20,7 @@ from simcore.commands import (
     estimate,
     import_files,
     schema,
+    sensitivity,
     settings,
     tree,
 )
@@ -49,6 +50,7 @@ diff.register(app)
 estimate.register(app)
 import_files.register(app)
 schema.register(app)
+sensitivity.register(app)
 settings.register(app)
 
 ScenarioArgument = Annotated[

@@ -59,6 +59,7 @@ def map_command(
     from simcore.planner.crossover import crossover_map
     from simcore.profile.store import load_profile
     from simcore.report.map_text import map_text
+    from simcore.report.plain import visible
     from simcore.scenario_files import open_scenario
 
     chosen = open_scenario(scenario)
@@ -81,7 +82,7 @@ def map_command(
     if as_json:
         typer.echo(json.dumps(found.model_dump(mode="json"), ensure_ascii=False, allow_nan=False))
     else:
-        typer.echo(map_text(found))
+        typer.echo(visible(map_text(found)))
 
 
 def check_picture(path: Path) -> None:

@@ -64,9 +64,10 @@ def crossover_map(
     the same profile and scenario, saves reading them again. Raises ScenarioError where the
     scenario does not fit its profile, has no such axis, or a value lies beyond sense.
     """
+    for values in (x_values, y_values):
+        _check(values)
     case = case or case_of(stored, scenario, proposer)
     grid = GRIDS[kind](case, tuple(x_values), tuple(y_values), num_columns)
-    _check(grid)
     rows = _rows(grid, metric, simulated, progress)
     return CrossoverMap(
         kind=kind,
@@ -83,13 +84,11 @@ def crossover_map(
     )
 
 
-def _check(grid: Grid) -> None:
-    for axis in (grid.x, grid.y):
-        values = axis.values
-        if not values or any(b <= a for a, b in pairwise(values)) or not np.isfinite(values).all():
-            raise ScenarioError(
-                f"{axis.name}: got {list(values)}; expected finite values that rise, at least one"
-            )
+def _check(values: Sequence[float]) -> None:
+    if any(b <= a for a, b in pairwise(values)) or not np.isfinite(values).all():
+        raise ScenarioError(
+            f"values of an axis: got {list(values)}; expected finite ones that rise"
+        )
 
 
 def _rows(
@@ -126,6 +125,8 @@ def _attempt(make: Callable[[], Case], metric: Metric, simulated: bool) -> _Answ
         seconds = found.e2e_s if metric == "e2e" else found.tpot_s
         if simulated and found.is_stable:
             seconds = mean_seconds(case.simulate(), metric)
+        if seconds == 0.0:
+            return "the closed form leaves no time between tokens here; simulate this point"
     except SpecplanError as error:
         return str(error)
     return _Answer(case, found, seconds)

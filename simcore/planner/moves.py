@@ -31,6 +31,14 @@ def at_concurrency(case: Case, requests: int) -> Case:
     return case.with_(**{"workload.arrivals": arrivals})
 
 
+def with_clients(case: Case, factor: float) -> Case:
+    """`factor` times as many clients of a closed loop."""
+    arrivals = case.scenario.workload.arrivals
+    assert arrivals.kind == "closed_loop"
+    clients = max(round(arrivals.num_clients * factor), 1)
+    return case.with_(**{"workload.arrivals.num_clients": clients})
+
+
 def with_burstiness(case: Case, cv: float) -> Case:
     """Gamma gaps of this coefficient of variation at the same mean rate; 1 is Poisson."""
     arrivals = case.scenario.workload.arrivals
@@ -112,10 +120,17 @@ def with_seats(case: Case, factor: float) -> Case:
 
 
 def with_kv_room(case: Case, factor: float) -> Case:
-    """`factor` times the KV tokens that the deployment has without speculation."""
-    off = case.at_gamma(0).scenario
-    plain = kv_budget(case.stored.profile, off.deployment, off.speculation).total_tokens
-    return case.with_(**{"deployment.kv_cache_tokens": max(int(plain * factor), 1)})
+    """`factor` times the KV memory that the case has, draft weights and workspace off before."""
+    target_bytes = case.stored.profile.identity.target.kv_bytes_per_token
+    if target_bytes == 0:
+        raise ScenarioError("the profile states no KV bytes a token, so memory limits nothing")
+    speculation = case.scenario.speculation
+    budget = kv_budget(case.stored.profile, case.scenario.deployment, speculation)
+    room_bytes = budget.total_tokens * budget.bytes_per_token
+    own_tokens = budget.draft_blocks * budget.draft_block_size
+    room_bytes += own_tokens * budget.draft_kv_bytes_per_token
+    tokens = max(round(factor * room_bytes / target_bytes), 1)
+    return case.with_(**{"deployment.kv_cache_tokens": tokens})
 
 
 def with_off_tax(case: Case, share: float) -> Case:

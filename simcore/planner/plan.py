@@ -31,6 +31,12 @@ from simcore.planner.replication import (
     replications,
     run_counter,
 )
+from simcore.planner.uncertainty import (
+    PLAN_HEADLINES,
+    compare_sources,
+    metric_intervals,
+    number_of,
+)
 from simcore.profile.store import StoredProfile, load_profile
 from simcore.scenario import Scenario
 from simcore.serving.simulation import SimulationResult, origin
@@ -71,18 +77,25 @@ def make_plan(
         best.num_speculative_tokens,
         replications(scenario.seed, BREAK_EVEN_REPLICATIONS),
     )
+    decision = decide(best, edge)
+    following = None
+    if decision.verdict == "indistinguishable":
+        following = compare_sources(
+            runner, best.proposer, best.num_speculative_tokens, 0, num_replications
+        ).next_measurement
     if progress is not None:
         progress(total, total)
     return Plan(
         origin=origin(scenario, stored) | {"num_replications": num_replications},
         profile=_card(stored),
         scenario=scenario,
-        decision=decide(best, edge),
+        decision=decision,
         speedup=best.speedup,
         break_even=_edge_report(best, edge),
         candidates=candidates,
         not_measured=not_measured,
         caveats=caveats(stored, scenario, candidates, best, edge),
+        next_measurement=following,
     )
 
 
@@ -167,11 +180,14 @@ class _Runs:
     ) -> None:
         self.summary = _checked_summary(runner.run_as_measured(proposer, gamma))
         e2e_s, tpot_s, good = [], [], []
+        self.numbers: dict[str, list[float]] = {each.metric: [] for each in PLAN_HEADLINES}
         for truth in truths:
             result = runner.run(truth, proposer, gamma)
             summary = _checked_summary(result)
             e2e_s.append(mean_e2e_s(result))
             tpot_s.append(summary.tpot.mean_s or np.nan)
+            for metric, values in self.numbers.items():
+                values.append(number_of(summary, metric))
             good.append(np.nan if summary.goodput_fraction is None else summary.goodput_fraction)
         self.e2e_s = np.array(e2e_s)
         self.tpot_s = np.array(tpot_s)
@@ -217,6 +233,7 @@ def _candidate(
         is_best=key == best,
         indistinguishable_from_best=against_best.lower <= 1.0,
         summary=runs[key].summary,
+        intervals=metric_intervals(runs[key].numbers),
     )
 
 

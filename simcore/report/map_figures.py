@@ -243,21 +243,22 @@ def _own(figure: go.Figure, found: CrossoverMap) -> None:
     elif up is not None and across is None:
         x, y = [-0.5, columns - 0.5], [up, up]
     elif across is not None and up is not None:
-        figure.add_scatter(
-            x=[across],
-            y=[up],
-            mode="markers",
-            name="this scenario",
-            marker={
-                "symbol": "diamond-open",
-                "size": 17,
-                "color": DARK,
-                "line": {"width": 2.5, "color": DARK},
-            },
-            hoverinfo="skip",
-            showlegend=False,
-        )
-        _legend(figure, "this scenario", {"symbol": "diamond-open", "size": 12}, None)
+        for stroke, thickness in ((LIGHT, 5.0), (DARK, 2.5)):
+            figure.add_scatter(
+                x=[across],
+                y=[up],
+                mode="markers",
+                name="this scenario",
+                marker={
+                    "symbol": "circle-open",
+                    "size": 32,
+                    "color": stroke,
+                    "line": {"width": thickness, "color": stroke},
+                },
+                hoverinfo="skip",
+                showlegend=False,
+            )
+        _legend(figure, "this scenario", {"symbol": "circle-open", "size": 12}, None)
         return
     if x:
         _lines(figure, x, y, "this scenario", width=2.0, dash="dash")

@@ -139,10 +139,9 @@ def test_the_speed_up_of_constant_steps_is_the_formulas(constant):
 @pytest.mark.parametrize("metric", ["e2e", "tpot"])
 def test_drafting_nothing_is_off_everywhere(recorded, kind, metric):
     found = crossover_map(*recorded, kind, metric=metric, y_values=(0, 1, 4), num_columns=6)
-    stable = [cell for cell in found.cells[0] if not cell.grows]
-    assert len(stable) >= 5
-    for cell in stable:
-        assert cell.speedup == pytest.approx(1.0, abs=1e-12)
+    answered = [cell.speedup for cell in found.cells[0] if cell.speedup is not None]
+    assert len(answered) >= 4
+    assert answered == [pytest.approx(1.0, abs=1e-12)] * len(answered)
 
 
 @pytest.mark.parametrize("which", ["constant", "recorded"])
@@ -224,7 +223,7 @@ def test_a_map_is_json_and_holds_its_origin(recorded):
 
 @pytest.mark.parametrize("values", [(2.0, 1.0), (1.0, 1.0), (1.0, float("inf"))])
 def test_axes_that_do_not_rise_are_refused(recorded, values):
-    with pytest.raises(ScenarioError, match="expected finite values that rise"):
+    with pytest.raises(ScenarioError, match="expected finite ones that rise"):
         crossover_map(*recorded, x_values=values)
 
 
@@ -322,7 +321,7 @@ def test_profiles_of_few_accepted_drafts_cross_within_the_loads(tmp_path):
     scenario = make_scenario(stored, **{"speculation.proposer": "draft_model"})
     found = crossover_map(
         stored,
-        scenario.with_(**{"deployment.max_num_seqs": 64, "deployment.max_num_batched_tokens": 512}),
+        scenario.with_(**{"deployment.max_num_seqs": 64, "deployment.max_num_batched_tokens": 2048}),
         "load_gamma",
         y_values=(8,),
     )
