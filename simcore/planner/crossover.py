@@ -4,7 +4,7 @@ Values are those of the closed form (planner/load_estimate.py), or of simulation
 and on meet the same requests. A draft length that nobody measured is refused, not guessed.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
@@ -14,7 +14,6 @@ import numpy as np
 from simcore.errors import ScenarioError, SpecplanError
 from simcore.planner.case import Case, case_of, mean_seconds
 from simcore.planner.crossover_document import (
-    Axis,
     Cell,
     Crossing,
     CrossoverMap,
@@ -98,11 +97,10 @@ def _rows(
     columns = []
     total = len(grid.x.values)
     for done, x in enumerate(grid.x.values, start=1):
-        off = _attempt(lambda x=x: grid.off(x), metric, simulated)
+        off = _attempt(grid, (x, None), metric, simulated)
         column = []
         for y in grid.y.values:
-            on = _attempt(lambda x=x, y=y: grid.on(x, y), metric, simulated)
-            column.append(_cell(off, on, metric))
+            column.append(_cell(off, _attempt(grid, (x, y), metric, simulated)))
         columns.append(column)
         if progress is not None:
             progress(done, total)
@@ -118,9 +116,13 @@ class _Answer:
     seconds: float | None
 
 
-def _attempt(make: Callable[[], Case], metric: Metric, simulated: bool) -> _Answer | str:
+def _attempt(
+    grid: Grid, point: tuple[float, float | None], metric: Metric, simulated: bool
+) -> _Answer | str:
+    """The answer at (x, y), or at x without speculation; or the reason why there is none."""
+    x, y = point
     try:
-        case = make()
+        case = grid.off(x) if y is None else grid.on(x, y)
         found = case.estimate()
         seconds = found.e2e_s if metric == "e2e" else found.tpot_s
         if simulated and found.is_stable:
@@ -132,7 +134,7 @@ def _attempt(make: Callable[[], Case], metric: Metric, simulated: bool) -> _Answ
     return _Answer(case, found, seconds)
 
 
-def _cell(off: _Answer | str, on: _Answer | str, metric: Metric) -> Cell:
+def _cell(off: _Answer | str, on: _Answer | str) -> Cell:
     if isinstance(off, str) or isinstance(on, str):
         reason = on if isinstance(on, str) else off
         return Cell(speedup=None, state="refused", reason=str(reason))

@@ -99,8 +99,8 @@ def context_gamma(case: Case, x_values: Values, y_values: Values, num_columns: i
     batch = _own_batch(case)
     mean = float(case.basis.requests.prompt_tokens.mean())
     most = case.stored.profile.cost.domain.max_context_tokens
-    span = [share * most for share in CONTEXT_SPAN]
-    tokens = x_values or _whole(np.geomspace(*span, num_columns))
+    shortest, longest = CONTEXT_SPAN
+    tokens = x_values or _whole(np.geomspace(shortest * most, longest * most, num_columns))
 
     @cache
     def longer(prompt_tokens: float) -> Case:

@@ -116,7 +116,7 @@ def with_target_slope(case: Case, factor: float) -> Case:
 def with_seats(case: Case, factor: float) -> Case:
     """max_num_seqs times `factor`."""
     seats = case.scenario.deployment.max_num_seqs
-    return case.with_(**{"deployment.max_num_seqs": max(int(round(seats * factor)), 1)})
+    return case.with_(**{"deployment.max_num_seqs": max(round(seats * factor), 1)})
 
 
 def with_kv_room(case: Case, factor: float) -> Case:

@@ -46,7 +46,8 @@ def sensitivity(
     base = _gain((case.at_gamma(0), case.at_gamma(chosen)))
     if base.grows == "both" or base.reason:
         raise ScenarioError(
-            base.reason or "neither off nor speculation carries this load; lower it, or add "
+            base.reason
+            or "neither off nor speculation carries this load; lower it, or add "
             "replicas, and ask again"
         )
     inputs, left_out = inputs_of(case, chosen)
@@ -138,9 +139,7 @@ def _at(moved: Input, value: float) -> _Gain:
     return _gain(pair)
 
 
-def _flip(
-    moved: Input, values: np.ndarray, logs: np.ndarray, num_seeds: int
-) -> Flip | None:
+def _flip(moved: Input, values: np.ndarray, logs: np.ndarray, num_seeds: int) -> Flip | None:
     """The crossing of 0 nearest to the base, on either side."""
     start = int(np.searchsorted(values, moved.base))
     found = [

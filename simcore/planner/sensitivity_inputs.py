@@ -4,7 +4,7 @@ A range is the profile's own uncertainty where it states one, else a stated fact
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -96,7 +96,9 @@ def inputs_of(case: Case, gamma: int) -> tuple[tuple[Input, ...], dict[str, str]
 def _load(off: Case, on: Case, gamma: int) -> Input:
     rate = offered_rate_per_s(off)
     if rate is not None:
-        return _times("offered load", "requests/s", rate, TWICE, off, on, _at_share_of(rate))
+        moved = _times("offered load", "requests/s", rate, TWICE, off, on, _at_share_of(rate))
+        most = max(case.estimate().max_rate_per_s for case in (off, on))
+        return replace(moved, searched=(rate / FAR, max(most, rate)))
     arrivals = off.scenario.workload.arrivals
     if arrivals.kind != "closed_loop":
         raise ScenarioError(f"{arrivals.kind!r} arrivals have no rate")
@@ -135,9 +137,7 @@ def _acceptance(off: Case, on: Case, gamma: int) -> Input:
         )
     else:
         low, high = (mean_rate(rates, sign * UNKNOWN_SHIFT) for sign in (-1.0, 1.0))
-        reason = (
-            f"the source states no uncertainty; assumed: {UNKNOWN_SHIFT} logits to either side"
-        )
+        reason = f"the source states no uncertainty; assumed: {UNKNOWN_SHIFT} logits to either side"
     return Input(
         "acceptance",
         "accepted / tested drafts",
@@ -280,4 +280,3 @@ def _times(
         searched=(base / FAR, base * FAR),
         is_simulated=is_simulated,
     )
-

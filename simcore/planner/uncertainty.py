@@ -155,9 +155,7 @@ def compare_sources(
         if len(sources) > 1 or sources[0] not in silent:
             truths = replications(scenario.seed, num_replications, sources)
             draws[sources] = _draws(runner, proposer, (gamma, against), truths, case)
-    headlines = tuple(
-        _headline(name, unit, draws, silent) for name, unit in _names(draws[SOURCES])
-    )
+    headlines = tuple(_headline(name, unit, draws, silent) for name, unit in _names(draws[SOURCES]))
     speedup = headlines[0]
     low, high = speedup.interval or (0.0, np.inf)
     variances: dict[Source, float] = {
@@ -197,7 +195,8 @@ def next_measurement(
     """
     reach = float(t_quantile(num_replications)) * np.sqrt(1.0 + 1.0 / num_replications)
     weighing = {each: value for each, value in variances.items() if value > 0.0}
-    source = max(weighing, key=lambda each: weighing[each]) if weighing else None
+    ranked = sorted(weighing, key=lambda each: weighing[each])
+    source = ranked[-1] if ranked else None
     have = at_hand.get(source) if source is not None else None
     unit = UNITS[source] if source is not None else ""
 
@@ -421,7 +420,9 @@ def _deviation(values: FloatArray, unit: Unit) -> float:
     """Standard deviation, of the logarithm where a headline is not a share."""
     of: Callable[[FloatArray], FloatArray] = np.asarray if unit == "share" else np.log
     seen = values[np.isfinite(values) & ((values > 0.0) | (unit == "share"))]
-    return float(of(seen).std(ddof=1)) if len(seen) > 1 else 0.0
+    if len(seen) <= 1 or seen.min() == seen.max():
+        return 0.0  # and no rounding error of it
+    return float(of(seen).std(ddof=1))
 
 
 def _notes(silent: Mapping[Source, str]) -> tuple[str, ...]:

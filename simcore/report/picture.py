@@ -15,8 +15,8 @@ PAGE = """<!doctype html>
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <style>
 :root {{ color-scheme: light dark; }}
-body {{ font: 15px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 1.5rem auto; padding: 0 1rem;
-  background: #fff; color: #222; }}
+body {{ font: 15px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 1.5rem auto;
+  padding: 0 1rem; background: #fff; color: #222; }}
 @media (prefers-color-scheme: dark) {{ body {{ background: #0e1117; color: #ddd; }} }}
 @media print {{ body {{ background: #fff; color: #000; }} }}
 </style></head><body>

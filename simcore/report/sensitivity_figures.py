@@ -11,12 +11,13 @@ from simcore.report.style import (
     TEXT_COLOUR,
     VERMILLION,
     label,
-    log_axis,
     new_figure,
 )
 from simcore.report.units import digits
 
-BEYOND = 1.15  # times: how far past the others a bar without end is drawn
+BEYOND = 1.1  # times: how far past the others a bar without end is drawn
+MARGIN = 1.05
+STEPS, MOST_TICKS = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 100.0, np.inf), 9
 GROWING = {"off": "off ∞", "on": "on ∞", "both": "∞"}
 ENDS = (("low", "low end of the range", ORANGE, "/"), ("high", "high end of the range", BLUE, ""))
 
@@ -34,7 +35,7 @@ def tornado_figure(found: Sensitivity) -> go.Figure:
     spread = [*known, *([base] if base else []), 1.0]
     floor, ceiling = min(spread) / BEYOND, max(spread) * BEYOND
     start = base or (ceiling if found.base.grows == "off" else floor)
-    names = [f"{label(each.name)} ({label(each.unit)})" for each in effects]
+    names = [_range_words(each) for each in effects]
     for end, name, fill, pattern in ENDS:
         ends = [getattr(each, end) for each in effects]
         reached = [_reach(each, start, floor, ceiling) for each in ends]
@@ -56,8 +57,7 @@ def tornado_figure(found: Sensitivity) -> go.Figure:
     _line(figure, names, start, f"this scenario: {_speedup(found.base)}", "solid")
     if abs(np.log(start)) > 1e-3:  # noqa: PLR2004 - else one line lies on the other
         _line(figure, names, 1.0, "decision flips at 1", "dash")
-    axis = log_axis([floor / BEYOND, ceiling * BEYOND])
-    figure.update_xaxes(**axis)
+    figure.update_xaxes(**_axis(floor, ceiling))
     figure.update_yaxes(showgrid=False)
     figure.update_layout(barmode="overlay", height=max(230 + 40 * len(effects), 440))
     return figure
@@ -70,7 +70,26 @@ def _reach(end: End, start: float, floor: float, ceiling: float) -> float:
 
 
 def _end_text(end: End) -> str:
-    return digits(end.value) if end.speedup else f"{digits(end.value)}: {GROWING[end.grows or 'both']}"
+    return GROWING.get(end.grows or "", "")
+
+
+def _range_words(effect: InputEffect) -> str:
+    """The range and its unit: bars may be too short to hold them."""
+    ends = f"{digits(effect.low.value)} to {digits(effect.high.value)}"
+    return f"{label(effect.name)}: {ends}<br><sub>{label(effect.unit)}</sub>"
+
+
+def _axis(floor: float, ceiling: float) -> dict[str, object]:
+    """A log axis with round ticks at even steps: a tornado rarely spans a decade."""
+    low, high = floor / MARGIN, ceiling * MARGIN
+    step = next(each for each in STEPS if (high - low) / each <= MOST_TICKS)
+    ticks = np.arange(np.ceil(low / step), np.floor(high / step) + 1) * step
+    return {
+        "type": "log",
+        "range": [float(np.log10(low)), float(np.log10(high))],
+        "tickvals": ticks.tolist(),
+        "ticktext": [f"{tick:.4g}" for tick in ticks],
+    }
 
 
 def _speedup(end: End) -> str:

@@ -1,7 +1,7 @@
 """Sensitivities and uncertainties as plain text for a terminal."""
 
 from simcore.planner.sensitivity_document import End, Sensitivity
-from simcore.planner.uncertainty import Uncertainty, UncertainHeadline
+from simcore.planner.uncertainty import UncertainHeadline, Uncertainty
 from simcore.report.picture import origin_line
 from simcore.report.sensitivity_figures import flip_words
 from simcore.report.units import NOTHING, digits, percent
@@ -13,7 +13,7 @@ GROWING = {"off": "off grows", "on": "on grows", "both": "both grow"}
 
 def sensitivity_text(found: Sensitivity) -> str:
     """One line an input, the strongest first."""
-    cells = [HEADER]
+    cells: list[tuple[str, ...]] = [HEADER]
     for each in found.effects:
         cells.append(
             (

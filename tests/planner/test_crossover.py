@@ -1,4 +1,4 @@
-"""Crossover maps: the break-even line is where theory puts it, and nothing unmeasured is guessed."""
+"""Crossover maps: the break-even line is where theory puts it; nothing unmeasured is guessed."""
 
 import json
 
@@ -321,7 +321,9 @@ def test_profiles_of_few_accepted_drafts_cross_within_the_loads(tmp_path):
     scenario = make_scenario(stored, **{"speculation.proposer": "draft_model"})
     found = crossover_map(
         stored,
-        scenario.with_(**{"deployment.max_num_seqs": 64, "deployment.max_num_batched_tokens": 2048}),
+        scenario.with_(
+            **{"deployment.max_num_seqs": 64, "deployment.max_num_batched_tokens": 2048}
+        ),
         "load_gamma",
         y_values=(8,),
     )

@@ -74,7 +74,9 @@ def test_exactly_the_extrapolated_cells_are_hatched(found, drawn):
 def test_the_measured_domain_is_outlined_by_its_border(found, drawn):
     outline = _named(drawn, "measured domain")[-1]
     measured = set(_cells(found, "measured"))
-    segments = list(zip(outline.x[::3], outline.x[1::3], outline.y[::3], outline.y[1::3], strict=True))
+    segments = list(
+        zip(outline.x[::3], outline.x[1::3], outline.y[::3], outline.y[1::3], strict=True)
+    )
     assert len(segments) == sum(
         (column + across, row + up) not in measured
         for column, row in measured
@@ -118,7 +120,9 @@ def test_marks_have_a_light_rim_and_a_grey_entry_in_the_legend(drawn):
         assert colours == ["#FFFFFF", "#111111"]
     shown = [trace.name for trace in drawn.data if trace.showlegend is None and trace.x is not None
              and not any(map(_is_real, trace.x))]  # fmt: skip
-    assert {"measured domain", "this scenario", "hatched: outside the measured domain"} <= set(shown)
+    assert {"measured domain", "this scenario", "hatched: outside the measured domain"} <= set(
+        shown
+    )
 
 
 def test_axes_have_titles_with_units_and_the_paper_is_transparent(drawn):
