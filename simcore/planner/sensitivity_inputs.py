@@ -116,7 +116,7 @@ def _burstiness(off: Case, on: Case, gamma: int) -> Input:
     base = arrivals.cv if arrivals.kind == "gamma" else 1.0
     return Input(
         "burstiness",
-        "cv of the gaps",
+        "cv of gaps",
         base,
         min(CV_RANGE[0], base),
         max(CV_RANGE[1], base),
@@ -140,7 +140,7 @@ def _acceptance(off: Case, on: Case, gamma: int) -> Input:
         reason = f"the source states no uncertainty; assumed: {UNKNOWN_SHIFT} logits to either side"
     return Input(
         "acceptance",
-        "accepted / tested drafts",
+        "accepted / tested",
         base,
         min(low, base),
         max(high, base),
@@ -191,7 +191,7 @@ def _propose(off: Case, on: Case, gamma: int) -> Input:
     factor, reason = _cost_range(on, "propose")
     return Input(
         "propose cost",
-        "times the fit",
+        "× the fit",
         1.0,
         1.0 / factor,
         factor,
@@ -205,7 +205,7 @@ def _slope(off: Case, on: Case, gamma: int) -> Input:
     factor, reason = _cost_range(on, "target")
     return Input(
         "target cost slope",
-        "times the fit",
+        "× the fit",
         1.0,
         1.0 / factor,
         factor,
@@ -236,13 +236,13 @@ def _seats(off: Case, on: Case, gamma: int) -> Input:
 def _kv(off: Case, on: Case, gamma: int) -> Input:
     if off.stored.profile.identity.target.kv_bytes_per_token == 0:
         raise ScenarioError("the profile states no KV bytes a token, so memory limits nothing")
-    return _times("KV room", "times as it is", 1.0, TWICE, off, on, with_kv_room)
+    return _times("KV room", "× as it is", 1.0, TWICE, off, on, with_kv_room)
 
 
 def _tax(off: Case, on: Case, gamma: int) -> Input:
     return Input(
         "off tax",
-        "share of a plain step",
+        "of a plain step",
         0.0,
         0.0,
         TAX,

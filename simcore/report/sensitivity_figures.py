@@ -35,7 +35,7 @@ def tornado_figure(found: Sensitivity) -> go.Figure:
     spread = [*known, *([base] if base else []), 1.0]
     floor, ceiling = min(spread) / BEYOND, max(spread) * BEYOND
     start = base or (ceiling if found.base.grows == "off" else floor)
-    names = [_range_words(each) for each in effects]
+    names = [range_words(each) for each in effects]
     for end, name, fill, pattern in ENDS:
         ends = [getattr(each, end) for each in effects]
         reached = [_reach(each, start, floor, ceiling) for each in ends]
@@ -58,7 +58,7 @@ def tornado_figure(found: Sensitivity) -> go.Figure:
     if abs(np.log(start)) > 1e-3:  # noqa: PLR2004 - else one line lies on the other
         _line(figure, names, 1.0, "decision flips at 1", "dash")
     figure.update_xaxes(**_axis(floor, ceiling))
-    figure.update_yaxes(showgrid=False)
+    figure.update_yaxes(showgrid=False, tickfont={"size": 12})
     figure.update_layout(barmode="overlay", height=max(230 + 40 * len(effects), 440))
     return figure
 
@@ -73,10 +73,10 @@ def _end_text(end: End) -> str:
     return GROWING.get(end.grows or "", "")
 
 
-def _range_words(effect: InputEffect) -> str:
+def range_words(effect: InputEffect) -> str:
     """The range and its unit: bars may be too short to hold them."""
     ends = f"{digits(effect.low.value)} to {digits(effect.high.value)}"
-    return f"{label(effect.name)}: {ends}<br><sub>{label(effect.unit)}</sub>"
+    return f"{label(effect.name)}: {ends} {label(effect.unit)}"
 
 
 def _axis(floor: float, ceiling: float) -> dict[str, object]:
