@@ -61,7 +61,8 @@ def load_gamma(case: Case, x_values: Values, y_values: Values, num_columns: int)
 
 
 def batch_acceptance(case: Case, x_values: Values, y_values: Values, num_columns: int) -> Grid:
-    """Batch held × acceptance, at one draft length."""
+    """Batch held × acceptance, at one draft length. Raises ScenarioError for sessions."""
+    _check_alone(case)
     gamma = chosen_gamma(case)
     rates = conditional_rates(case, gamma)
     seats = case.scenario.deployment.max_num_seqs
@@ -95,7 +96,8 @@ def batch_acceptance(case: Case, x_values: Values, y_values: Values, num_columns
 
 
 def context_gamma(case: Case, x_values: Values, y_values: Values, num_columns: int) -> Grid:
-    """Length of the prompts × draft length, at the batch that the scenario has."""
+    """Length of the prompts × draft length, at the scenario's batch. ScenarioError for sessions."""
+    _check_alone(case)
     batch = _own_batch(case)
     mean = float(case.basis.requests.prompt_tokens.mean())
     most = case.stored.profile.cost.domain.max_context_tokens
@@ -159,6 +161,14 @@ GRIDS: dict[str, Callable[[Case, Values, Values, int], Grid]] = {
     "context_gamma": context_gamma,
     "budget_load": budget_load,
 }
+
+
+def _check_alone(case: Case) -> None:
+    if case.scenario.workload.sessions is not None:
+        raise ScenarioError(
+            "a held batch needs requests that come by themselves, and these are turns of sessions; "
+            "map load_gamma, or leave workload.sessions out"
+        )
 
 
 def _load_axis(case: Case, values: Values, num_columns: int) -> Axis:

@@ -17,6 +17,7 @@ from simcore.planner.document import (
     BreakEvenReport,
     Candidate,
     LoadSpeedup,
+    NextMeasurement,
     NotMeasured,
     Plan,
     ProfileCard,
@@ -94,7 +95,7 @@ def make_plan(
         break_even=_edge_report(best, edge),
         candidates=candidates,
         not_measured=not_measured,
-        caveats=caveats(stored, scenario, candidates, best, edge),
+        caveats=(*caveats(stored, scenario, candidates, best, edge), *_next_words(following)),
         next_measurement=following,
     )
 
@@ -235,6 +236,10 @@ def _candidate(
         summary=runs[key].summary,
         intervals=metric_intervals(runs[key].numbers),
     )
+
+
+def _next_words(following: NextMeasurement | None) -> tuple[str, ...]:
+    return () if following is None else (f"To tell it from off: {following.reason}.",)
 
 
 def _speedup(interval: Interval, num_replications: int) -> Speedup:

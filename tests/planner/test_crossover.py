@@ -29,7 +29,7 @@ from simcore.profile.schema import (
     Source,
 )
 from simcore.profile.store import write_profile
-from tests.factories import Recording, invented_identity, make_profile, make_scenario
+from tests.factories import Recording, invented_identity, make_profile, make_scenario, sampled
 
 OUTPUT, PROMPT, GAMMA = 400, 16, 3
 PLAIN_S, PASS_S = 0.02, 0.004
@@ -205,6 +205,13 @@ def test_no_tree_is_valued_without_recorded_ranks(constant):
         crossover_map(*constant, "budget_load")
 
 
+@pytest.mark.parametrize("kind", ["batch_acceptance", "context_gamma"])
+def test_turns_of_sessions_cannot_be_held_at_a_batch(load_bundled, kind):
+    scenario, stored = load_bundled("agent_sessions")
+    with pytest.raises(ScenarioError, match="turns of sessions"):
+        crossover_map(stored, scenario, kind)
+
+
 def test_a_budget_of_one_node_is_the_chain_of_one_draft(recorded):
     rates = (0.5, 1.0)
     tree = crossover_map(*recorded, "budget_load", x_values=rates, y_values=(1,))
@@ -251,6 +258,17 @@ def test_recordings_moved_to_a_rate_accept_at_that_rate(recorded_profile, propos
     assert emitted == pytest.approx(emitted_tokens(rates, shift), rel=0.07)
     tokens = _long_run(moved)
     assert tokens == pytest.approx(emitted, rel=0.03)
+
+
+@pytest.mark.parametrize("wanted", [0.3, 0.9])
+def test_sampled_recordings_are_moved_by_their_ratios(recorded_profile, wanted):
+    scenario = make_scenario(recorded_profile, **sampled({"speculation.proposer": "draft_model"}))
+    case = case_of(recorded_profile, scenario).at_gamma(4)
+    rates = conditional_rates(case, 4)
+    moved = shifted(case, 4, shift_to(rates, wanted))
+    emitted = moved.estimate().emitted_tokens_per_cycle
+    assert emitted == pytest.approx(emitted_tokens(rates, shift_to(rates, wanted)), rel=0.1)
+    assert _long_run(moved) == pytest.approx(emitted, rel=0.03)
 
 
 def _long_run(case) -> float:
