@@ -25,6 +25,7 @@ from calibration.serve.topologies import full_topology, topologies
 from simcore.acceptance.topology.sibling_rules import SiblingRule
 from simcore.acceptance.trace import TraceSet
 from simcore.records import Records
+from simcore.serving.caller_policy import CallerPolicy
 from simcore.serving.executor import Executed
 from simcore.serving.service import Service as Clocked
 from simcore.serving.state import State
@@ -63,12 +64,14 @@ def serve(
     *,
     falls_back: bool = False,
     cache: KVCache | None = None,
+    policy: CallerPolicy | None = None,
 ) -> Served:
     """Serve every request to its end, step by step under simcore's scheduler.
 
     Time stands still while the service is idle; a step takes what it takes on this machine, or
     what `service.law` says. A request that cannot be speculated for is refused before any work,
     or with `falls_back` decoded plainly, its reasons kept. `cache`: to look into afterwards.
+    `policy`: asked for the draft length before every step, in place of the scenario's own.
     Raises IncompatibleError, CalibrationError.
     """
     service.check()
@@ -92,7 +95,7 @@ def serve(
         traces=traces,
         measures=service.law is None,
     )
-    clocked = Clocked(state, executor=executor, records_cycles=True)
+    clocked = Clocked(state, executor=executor, records_cycles=True, policy=policy)
     clocked.run_stepwise()
     return Served(
         service=service,
@@ -151,7 +154,19 @@ def replay(served: Served) -> Ran:
     state = served.service.new_state(served.traces)
     state.requests["output_tokens"] = served.records.requests["output_tokens"]
     state.requests["can_speculate"] = served.records.requests["can_speculate"]
-    clocked = Clocked(state, executor=RecordedTimes(served.step_times), records_cycles=True)
+    return _told(state, served.step_times)
+
+
+def priced(service: Service, traces: TraceSet) -> Ran:
+    """The simulator's run of the service's requests with given acceptance, by `service.law`.
+
+    Outputs are as long as their limits.
+    """
+    return _told(service.new_state(traces), [])
+
+
+def _told(state: State, step_times: list[Executed]) -> Ran:
+    clocked = Clocked(state, executor=RecordedTimes(step_times), records_cycles=True)
     clocked.run_stepwise()
     return _ran(state, clocked)
 

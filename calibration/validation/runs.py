@@ -1,0 +1,64 @@
+"""The measurement: every cell served for real, twice, by the same arrivals and limits."""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from calibration.contracts.named import contract_named
+from calibration.model.target import LoadedModel
+from calibration.serve.proposing import Proposing
+from calibration.serve.run import serve
+from calibration.serve.service import Service
+from calibration.validation.kept_run import KeptRun
+from calibration.validation.plan import CellName
+from calibration.validation.predict import Prediction
+from calibration.validation.rows import Row
+from calibration.validation.workload import Prompts, requests_of, without_end
+
+REPEATS = 2  # the same cell twice: their difference is the noise floor
+
+
+@dataclass(frozen=True)
+class Bed:
+    """Everything that serves: models, prompts, and the prediction that says what runs."""
+
+    prediction: Prediction
+    rows: list[Row]
+    prompts: Prompts
+    target: LoadedModel
+    proposing: Mapping[str, Proposing]
+
+    def service(self, name: CellName) -> Service:
+        """The loop of one cell."""
+        rate_per_s = self.prediction.cell(name).rate_per_s
+        return Service(
+            self.prediction.plan.scenario(name.proposer),
+            requests_of(self.rows, self.prompts, rate_per_s),
+            without_end(self.target),
+            self.proposing.get(name.proposer),
+        )
+
+
+def run_path(work: Path, name: CellName, repeat: int) -> Path:
+    """Where a cell's run is kept."""
+    return work / f"{name}-{repeat}.npz"
+
+
+def run_missing(
+    bed: Bed, work: Path, max_s: float, tell: Callable[[str], None] = lambda line: None
+) -> int:
+    """Run cells that `work` lacks, as many as are begun within `max_s`; how many are left.
+
+    A repeat follows when every cell has run once: a drift of the machine is part of the noise.
+    """
+    cells = [(name, n) for n in range(REPEATS) for name in bed.prediction.plan.cells()]
+    missing = [(name, n) for name, n in cells if not run_path(work, name, n).is_file()]
+    begin_s = time.monotonic()
+    for done, (name, repeat) in enumerate(missing):
+        if time.monotonic() - begin_s >= max_s:
+            return len(missing) - done
+        served = serve(bed.service(name), contract_named("greedy", is_chain=True))
+        KeptRun.of(served).save(run_path(work, name, repeat))
+        tell(f"{name}, repeat {repeat}: {time.monotonic() - begin_s:.0f} s since the start")
+    return 0
