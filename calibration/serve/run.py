@@ -1,7 +1,7 @@
 """Serve real requests with a real target, and replay the run in the simulator."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 
 from calibration.compatibility import (
     Asked,
@@ -126,18 +126,24 @@ def new_cache(service: Service) -> KVCache:
 
 
 class RecordedTimes:
-    """An executor that draws as the simulator does and takes the times of a real run."""
+    """An executor that draws as the simulator does and takes the times of a real run.
+
+    `priced` keeps what the cost law would have said of every step.
+    """
 
     draws_cycles = True
 
-    def __init__(self, step_times: list[Executed]) -> None:
+    def __init__(self, step_times: Sequence[Executed]) -> None:
         self._left = iter(step_times)
+        self.priced: list[Executed] = []
 
     def carry_out(self, state: State, index: int) -> None:
         """Nothing to do."""
 
     def time(self, state: State, index: int) -> Executed | None:
         """The next recorded time; by the cost law where the run had them from there."""
+        step = state.steps[state.replicas[index]["step_row"]]
+        self.priced.append(Executed(*(float(step[phase.name]) for phase in fields(Executed))))
         return next(self._left, None)
 
     def settle(self, state: State, index: int, *, is_committed: bool) -> None:
@@ -154,19 +160,16 @@ def replay(served: Served) -> Ran:
     state = served.service.new_state(served.traces)
     state.requests["output_tokens"] = served.records.requests["output_tokens"]
     state.requests["can_speculate"] = served.records.requests["can_speculate"]
-    return _told(state, served.step_times)
+    return _told(state, RecordedTimes(served.step_times))
 
 
-def priced(service: Service, traces: TraceSet) -> Ran:
-    """The simulator's run of the service's requests with given acceptance, by `service.law`.
-
-    Outputs are as long as their limits.
-    """
-    return _told(service.new_state(traces), [])
+def told(service: Service, traces: TraceSet, executor: RecordedTimes) -> Ran:
+    """The service's requests with given acceptance, each as long as its limit."""
+    return _told(service.new_state(traces), executor)
 
 
-def _told(state: State, step_times: list[Executed]) -> Ran:
-    clocked = Clocked(state, executor=RecordedTimes(step_times), records_cycles=True)
+def _told(state: State, executor: RecordedTimes) -> Ran:
+    clocked = Clocked(state, executor=executor, records_cycles=True)
     clocked.run_stepwise()
     return _ran(state, clocked)
 

@@ -27,6 +27,7 @@ from calibration.validation.predict import Prediction, predict, sha256_of
 from calibration.validation.results import Results
 from calibration.validation.rows import read_rows, write_rows
 from calibration.validation.runs import Bed, run_missing
+from calibration.validation.step_account import step_accounts
 from calibration.validation.table import render, replace_tables
 from calibration.validation.workload import make_rows, prompts_of
 from simcore.profile.store import StoredProfile, load_profile
@@ -83,7 +84,7 @@ def run_command(
 ) -> None:
     """Serve the cells that have not run yet; call it again until none is left."""
     with one_line_errors():
-        left = run_missing(_bed(folder, data), _work(folder, work), max_s, typer.echo)
+        left = run_missing(new_bed(folder, data), _work(folder, work), max_s, typer.echo)
     typer.echo(f"{left} runs are left")
 
 
@@ -96,13 +97,14 @@ def compare_command(
 ) -> None:
     """Errors beside the noise floor; writes results.json."""
     with one_line_errors():
-        bed, runs_folder = _bed(folder, data), _work(folder, work)
+        bed, runs_folder = new_bed(folder, data), _work(folder, work)
         law = _profile(folder).profile.cost
         cells = []
         for name in bed.prediction.plan.cells():
             runs = load_runs(runs_folder, name)
             own = with_own_acceptance(bed, name, runs[0], law)
-            cells.append(compare_cell(bed.prediction, name, runs, own))
+            steps = step_accounts(bed, name, runs[0], law)
+            cells.append(compare_cell(bed.prediction, name, runs, own, steps))
         results = Results(
             date=date.today().isoformat(),
             command=provenance.command_line(sys.argv[1:], "calibration.validation"),
@@ -138,7 +140,7 @@ def _target() -> LoadedModel:
     return load_decoder(None, DTYPE, "cpu")
 
 
-def _bed(folder: Path, data: Path) -> Bed:
+def new_bed(folder: Path, data: Path) -> Bed:
     """Models, prompts and prediction; refuses what does not belong together."""
     path = folder / "prediction.json"
     if not path.is_file():

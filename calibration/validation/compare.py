@@ -4,12 +4,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from calibration.serve.run import priced
+from calibration.serve.run import RecordedTimes, told
 from calibration.validation.figures import NAMES, Figures, figures_of, mean_of
 from calibration.validation.kept_run import KeptRun
 from calibration.validation.plan import OFF, CellName
 from calibration.validation.predict import Prediction
 from calibration.validation.runs import REPEATS, Bed, run_path
+from calibration.validation.step_account import StepAccount
 from simcore.cost.law import CostLaw
 from simcore.profile.schema import Frozen
 
@@ -33,6 +34,7 @@ class ComparedCell(Frozen):
     rate_per_s: float
     numbers: dict[str, Comparison]
     own_acceptance: dict[str, float]  # error with the run's own acceptance: what cost explains
+    steps: tuple[StepAccount, ...]  # of the first repeat
 
 
 class Decision(Frozen):
@@ -48,7 +50,11 @@ class Decision(Frozen):
 
 
 def compare_cell(
-    prediction: Prediction, name: CellName, runs: Sequence[KeptRun], own: Figures
+    prediction: Prediction,
+    name: CellName,
+    runs: Sequence[KeptRun],
+    own: Figures,
+    steps: Sequence[StepAccount] = (),
 ) -> ComparedCell:
     """`own`: the run's figures as simulated with its own acceptance."""
     predicted = prediction.cell(name)
@@ -63,6 +69,7 @@ def compare_cell(
             for n in NAMES
         },
         own_acceptance={n: _error(getattr(own, n), getattr(mean, n)) for n in NAMES},
+        steps=tuple(steps),
     )
 
 
@@ -89,7 +96,7 @@ def with_own_acceptance(bed: Bed, name: CellName, run: KeptRun, law: CostLaw) ->
     service = replace(bed.service(name), law=law)
     traces = service.new_traces()
     run.fill(traces)
-    ran = priced(service, traces)
+    ran = told(service, traces, RecordedTimes([]))
     return figures_of(ran.requests, ran.steps)
 
 

@@ -4,7 +4,9 @@ from collections.abc import Iterator
 
 from calibration.validation.compare import Comparison
 from calibration.validation.results import Results
+from calibration.validation.step_account import StepAccount
 
+KINDS = ("prefill", "mixed", "decode")
 BEGIN, END = "<!-- loop: begin -->\n", "<!-- loop: end -->\n"
 COLUMNS = {
     "ttft_p50_s": "TTFT p50",
@@ -20,7 +22,8 @@ COLUMNS = {
 
 def render(results: Results) -> str:
     """All tables."""
-    lines = [*_measured(results), "", *_errors(results), "", *_decisions(results)]
+    parts = (_measured, _errors, _decisions, _steps)
+    lines = [line for part in parts for line in ("", *part(results))][1:]
     return "".join(line + "\n" for line in lines)
 
 
@@ -78,3 +81,22 @@ def _decisions(results: Results) -> Iterator[str]:
             f"| {one.load} | {one.proposer} | {100 * one.predicted_change:+.1f} % "
             f"| {100 * one.measured_change:+.1f} % | {100 * one.noise:.1f} % | {verdict} |"
         )
+
+
+def _steps(results: Results) -> Iterator[str]:
+    yield "The cost law on the very steps of the first run, error in % (share of the busy time):"
+    yield ""
+    yield from _head(["load", "proposer", *KINDS, "all"], 2)
+    for cell in results.cells:
+        total_s = sum(account.measured_s for account in cell.steps)
+        kinds = [[account for account in cell.steps if account.kind == kind] for kind in KINDS]
+        shown = [_law_error(accounts, total_s) for accounts in (*kinds, list(cell.steps))]
+        yield f"| {cell.load} | {cell.proposer} | {' | '.join(shown)} |"
+
+
+def _law_error(accounts: list[StepAccount], total_s: float) -> str:
+    measured_s = sum(account.measured_s for account in accounts)
+    if measured_s == 0.0:
+        return ""
+    error = sum(account.priced_s for account in accounts) / measured_s - 1.0
+    return f"{100 * error:+.1f} ({100 * measured_s / total_s:.0f})"

@@ -28,6 +28,7 @@ from calibration.validation.predict import Prediction, predict
 from calibration.validation.questions import check_disjoint, read_questions
 from calibration.validation.rows import Row, read_rows, write_rows
 from calibration.validation.runs import REPEATS, Bed, run_missing, run_path
+from calibration.validation.step_account import step_accounts
 from calibration.validation.workload import make_rows, prompts_of, requests_of
 from tests.factories import Recording, cost_law, make_profile
 
@@ -160,7 +161,14 @@ def test_on_and_off_emit_alike_and_own_acceptance_leaves_cost_alone(bed, tmp_pat
         real = figures_of(runs[0].requests, runs[0].steps)
         if proposer != OFF:  # whose cycles are the same ones, whatever they cost
             assert own.accepted_tokens_per_cycle == real.accepted_tokens_per_cycle
-        cell = compare_cell(bed.prediction, name, runs, own)
+        accounts = step_accounts(bed, name, runs[0], law)
+        busy_s = sum(account.measured_s for account in accounts)
+        steps = runs[0].steps
+        assert busy_s == pytest.approx((steps["end_s"] - steps["begin_s"]).sum())
+        assert {account.kind for account in accounts} >= {"prefill", "decode"}
+        counts = {account.kind: account.num_steps for account in accounts}
+        assert sum(counts.values()) == len(steps)
+        cell = compare_cell(bed.prediction, name, runs, own, accounts)
         assert cell.numbers["e2e_p50_s"].noise == 0.0
         assert cell.numbers["e2e_p50_s"].error == pytest.approx(
             bed.prediction.cell(name).figures.e2e_p50_s / real.e2e_p50_s - 1.0
@@ -182,6 +190,7 @@ def cell(proposer: str, e2e: Comparison) -> ComparedCell:
         rate_per_s=1.0,
         numbers=dict.fromkeys(NAMES, e2e),
         own_acceptance=dict.fromkeys(NAMES, 0.0),
+        steps=(),
     )
 
 
