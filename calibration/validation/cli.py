@@ -22,6 +22,7 @@ from calibration.validation.compare import (
     load_runs,
     with_own_acceptance,
 )
+from calibration.validation.own_prompts import other_prompts, profile_of_own_prompts
 from calibration.validation.plan import Plan
 from calibration.validation.predict import Prediction, predict, sha256_of
 from calibration.validation.results import Results
@@ -43,6 +44,7 @@ app = typer.Typer(
 Folder = Annotated[Path, typer.Option(help="of profile, requests, prediction and results")]
 Data = Annotated[Path, typer.Option(help="folder of the public data sets")]
 Work = Annotated[Path, typer.Option(help="folder of the finished runs")]
+OWN_PROMPTS = "own_prompts"  # folder of the second prediction
 FOLDER, DATA, WORK = Path("docs/validation/loop"), Path("../shared/data"), Path("out/loop")
 
 
@@ -62,16 +64,32 @@ def workload_command(
 
 
 @app.command("predict")
-def predict_command(folder: Folder = FOLDER) -> None:
+def predict_command(
+    folder: Folder = FOLDER,
+    data: Data = DATA,
+    own_prompts: Annotated[
+        bool, typer.Option(help="a second prediction: acceptance on prompts of the same data sets")
+    ] = False,
+) -> None:
     """Simulate every cell from the profile; writes prediction.json, to be committed."""
     with one_line_errors():
-        if (folder / "prediction.json").exists():
+        output = folder / OWN_PROMPTS if own_prompts else folder
+        path, requests = output / "prediction.json", folder / "requests.csv"
+        if path.exists():
             raise CalibrationError(
-                f"'{folder}' holds a prediction; expected none: a prediction is made once, remove "
+                f"'{output}' holds a prediction; expected none: a prediction is made once, remove "
                 "it with its results to begin anew"
             )
-        found = predict(Plan(), _profile(folder), folder / "requests.csv", sys.argv[1:])
-        (folder / "prediction.json").write_text(_json(found), encoding="utf-8")
+        stored = _profile(folder)
+        if own_prompts:
+            target = _target()
+            prompts = other_prompts(read_rows(requests), data, target)
+            draft = load_model(_draft_folder(), DTYPE, "cpu")
+            stored = profile_of_own_prompts(
+                Plan(), prompts, target, draft, stored, output / "profile"
+            )
+        found = predict(Plan(), stored, requests, sys.argv[1:], by_source=own_prompts)
+        path.write_text(_json(found), encoding="utf-8")
     typer.echo(f"{len(found.cells)} cells; off saturates at {found.saturation_per_s:.2f}/s")
 
 
@@ -158,11 +176,14 @@ def new_bed(folder: Path, data: Path) -> Bed:
 
 
 def _proposing() -> dict[str, Proposing]:
-    draft = distilled_draft(load_model(None, DTYPE, "cpu"), DistillSettings())
     return {
         "ngram": by_lookup(NgramProposer()),
-        "draft_model": by_draft_model(load_decoder(draft, DTYPE, "cpu")),
+        "draft_model": by_draft_model(load_decoder(_draft_folder(), DTYPE, "cpu")),
     }
+
+
+def _draft_folder() -> Path:
+    return distilled_draft(load_model(None, DTYPE, "cpu"), DistillSettings())
 
 
 def _work(folder: Path, work: Path) -> Path:

@@ -15,21 +15,23 @@ PHASES = ("propose_s", "target_s", "reconcile_s", "overhead_s")
 
 @dataclass(frozen=True)
 class KeptRun:
-    """Records of a run and the acceptance of its own cycles."""
+    """Records of a run, the acceptance of its own cycles, and how much of a core it had."""
 
     requests: Records
     steps: Records
     accepted: np.ndarray  # int8, a row for each output position
     proposed: np.ndarray
+    core_share: float  # processor time / wall time
 
     @classmethod
-    def of(cls, served: Served) -> "KeptRun":
+    def of(cls, served: Served, core_share: float) -> "KeptRun":
         """From a finished run."""
         return cls(
             served.records.requests,
             served.records.steps,
             served.traces.accepted,
             served.traces.proposed,
+            core_share,
         )
 
     @property
@@ -53,4 +55,4 @@ class KeptRun:
     def load(cls, path: Path) -> "KeptRun":
         """What `save` wrote."""
         with np.load(path) as found:
-            return cls(**found)
+            return cls(**{**found, "core_share": float(found["core_share"])})

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -44,18 +45,26 @@ class Prediction(Frozen):
 
 
 def predict(
-    plan: Plan, stored: StoredProfile, requests_csv: Path, arguments: Sequence[str] = ()
+    plan: Plan,
+    stored: StoredProfile,
+    requests_csv: Path,
+    arguments: Sequence[str] = (),
+    *,
+    by_source: bool = False,
 ) -> Prediction:
-    """Simulate every cell with the rows' lengths and arrivals, and the profile's acceptance."""
+    """Simulate every cell with the rows' lengths and arrivals, and the profile's acceptance.
+
+    `by_source`: the profile's domains are the data sets, not the calibration's.
+    """
     rows = read_rows(requests_csv)
+    if by_source:
+        rows = [replace(row, domain=row.source) for row in rows]
     saturation_per_s = _saturation_per_s(plan, stored, requests_csv, rows)
     cells = []
     for name in plan.cells():
         rate_per_s = round(plan.loads[name.load] * saturation_per_s, 3)
-        runs = [
-            simulated(plan, stored, recorded_workload(requests_csv, rows, rate_per_s), name, seed)
-            for seed in plan.seeds
-        ]
+        workload = recorded_workload(requests_csv, rows, rate_per_s)
+        runs = [simulated(plan, stored, workload, name, seed) for seed in plan.seeds]
         cells.append(
             PredictedCell(
                 load=name.load,

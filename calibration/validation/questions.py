@@ -55,9 +55,9 @@ def read_questions(data: Path) -> list[Question]:
 
 def check_disjoint(texts: Iterable[str], calibrated: Iterable[str]) -> None:
     """Raise CalibrationError where a prompt shares a passage with one that was calibrated on."""
-    seen = {run for text in calibrated for run in _word_runs(text)}
+    seen = {run for text in calibrated for run in word_runs(text)}
     for text in texts:
-        if not seen.isdisjoint(_word_runs(text)):
+        if not seen.isdisjoint(word_runs(text)):
             raise CalibrationError(
                 f"the prompt {text[:40]!r} shares {SHARED_WORDS} words in a row with a prompt of "
                 "the calibration; expected other prompts: a prediction is tested on what was not "
@@ -83,7 +83,7 @@ def _questions(data: Path, source: str) -> Iterator[Question]:
         yield Question(source, str(entry.get(chosen.key, number)), asked)
 
 
-def _word_runs(text: str) -> set[tuple[str, ...]]:
+def word_runs(text: str) -> set[tuple[str, ...]]:
     """Every run of so many words; the whole text where it is shorter."""
     words = text.lower().split()
     last = max(1, len(words) - SHARED_WORDS + 1)

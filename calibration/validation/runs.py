@@ -17,6 +17,7 @@ from calibration.validation.rows import Row
 from calibration.validation.workload import Prompts, requests_of, without_end
 
 REPEATS = 2  # the same cell twice: their difference is the noise floor
+MIN_CORE_SHARE = 0.9  # the loop never sleeps: with less, someone else ran on its core
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,7 @@ def run_missing(
     """Run cells that `work` lacks, as many as are begun within `max_s`; how many are left.
 
     A repeat follows when every cell has run once: a drift of the machine is part of the noise.
+    A run that had to share its core is set aside, whatever it measured, and runs again.
     """
     cells = [(name, n) for n in range(REPEATS) for name in bed.prediction.plan.cells()]
     missing = [(name, n) for name, n in cells if not run_path(work, name, n).is_file()]
@@ -60,10 +62,26 @@ def run_missing(
             return len(missing) - done
         service = bed.service(name)
         _serve(replace(service, requests=service.requests[:1]))  # a process's first passes are slow
-        served = _serve(service)
-        KeptRun.of(served).save(run_path(work, name, repeat))
-        tell(f"{name}, repeat {repeat}: {time.monotonic() - begin_s:.0f} s since the start")
-    return 0
+        run, path = _timed(service), run_path(work, name, repeat)
+        told = f"{name}, repeat {repeat}, {100 * run.core_share:.1f} % of a core"
+        if run.core_share < MIN_CORE_SHARE:
+            path = _set_aside(path)
+            told += ": set aside"
+        run.save(path)
+        tell(told)
+    return sum(not run_path(work, name, n).is_file() for name, n in missing)
+
+
+def _timed(service: Service) -> KeptRun:
+    wall_s, processor_s = time.monotonic(), time.process_time()
+    served = _serve(service)
+    share = (time.process_time() - processor_s) / (time.monotonic() - wall_s)
+    return KeptRun.of(served, share)
+
+
+def _set_aside(path: Path) -> Path:
+    others = len(list(path.parent.glob(f"{path.stem}.shared-*")))
+    return path.with_name(f"{path.stem}.shared-{others}.npz")
 
 
 def _serve(service: Service) -> Served:

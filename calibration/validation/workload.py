@@ -56,7 +56,7 @@ def prompts_of(rows: Sequence[Row], data: Path, target: LoadedModel) -> Prompts:
     prompts = []
     for row in rows:
         question = by_hash.get(row.prompt_sha256)
-        ids = () if question is None else _token_ids(question, target)
+        ids = () if question is None else token_ids(question, target)
         if len(ids) != row.prompt_tokens:
             raise CalibrationError(
                 f"prompt {row.number} of {row.source} is not the one that was recorded; expected "
@@ -99,7 +99,7 @@ def _short_enough(
 ) -> list[tuple[Question, tuple[int, ...]]]:
     def found() -> Iterator[tuple[Question, tuple[int, ...]]]:
         for question in questions:
-            ids = _token_ids(question, target)
+            ids = token_ids(question, target)
             if len(ids) <= MAX_PROMPT_TOKENS:
                 yield question, ids
 
@@ -112,6 +112,7 @@ def _short_enough(
     return chosen
 
 
-def _token_ids(question: Question, target: LoadedModel) -> tuple[int, ...]:
+def token_ids(question: Question, target: LoadedModel) -> tuple[int, ...]:
+    """The question through the target's chat template."""
     assert target.tokenizer is not None  # read from a folder or a file
     return tuple(prompt_token_ids(Prompt("any", question.text), target.tokenizer))
