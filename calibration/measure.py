@@ -94,7 +94,7 @@ def measure(
         ),
         provenance=provenance_entry(settings, arguments, plans, requests, clock.phase_s),
         proposers=proposer_entries(settings, draft),
-        cost=fit_cost(cost, settings.proposers),
+        cost=fit_cost(cost, settings.proposers, pads_attention=True),
         acceptance=tuple(
             acceptance_record(plan, requests[plan.key], max(settings.grid.gammas)) for plan in plans
         ),

@@ -28,7 +28,7 @@ from calibration.validation.predict import Prediction, predict, sha256_of
 from calibration.validation.results import Results
 from calibration.validation.rows import read_rows, write_rows
 from calibration.validation.runs import Bed, run_missing
-from calibration.validation.step_account import step_accounts
+from calibration.validation.step_account import padding, step_accounts
 from calibration.validation.table import render, replace_tables
 from calibration.validation.workload import make_rows, prompts_of
 from simcore.profile.store import StoredProfile, load_profile
@@ -117,12 +117,14 @@ def compare_command(
     with one_line_errors():
         bed, runs_folder = new_bed(folder, data), _work(folder, work)
         law = _profile(folder).profile.cost
+        second_path = folder / OWN_PROMPTS / "prediction.json"
+        second = Prediction.model_validate_json(second_path.read_text(encoding="utf-8"))
         cells = []
         for name in bed.prediction.plan.cells():
             runs = load_runs(runs_folder, name)
-            own = with_own_acceptance(bed, name, runs[0], law)
+            explained = with_own_acceptance(bed, name, runs[0], padding(law))
             steps = step_accounts(bed, name, runs[0], law)
-            cells.append(compare_cell(bed.prediction, name, runs, own, steps))
+            cells.append(compare_cell((bed.prediction, second), name, runs, explained, steps))
         results = Results(
             date=date.today().isoformat(),
             command=provenance.command_line(sys.argv[1:], "calibration.validation"),
@@ -130,6 +132,7 @@ def compare_command(
             hardware=provenance.hardware("cpu"),
             num_requests=len(bed.rows),
             prediction_sha256=sha256_of(folder / "prediction.json"),
+            own_prompts_sha256=sha256_of(second_path),
             cells=tuple(cells),
             decisions=tuple(decide(cells)),
         )

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from calibration.errors import CalibrationError
 from calibration.serve.run import RecordedTimes, told
-from calibration.validation.figures import NAMES, Figures, figures_of, mean_of
+from calibration.validation.figures import NAMES, Figures, figures_of
 from calibration.validation.kept_run import KeptRun
 from calibration.validation.plan import OFF, CellName
 from calibration.validation.predict import Prediction
@@ -23,52 +24,65 @@ class Comparison(Frozen):
     predicted: float
     measured: tuple[float, ...]  # by repeat
     error: float  # predicted / mean measured - 1
-    noise: float  # difference of the repeats / their mean
+    noise: float | None  # difference of the repeats / their mean; null: measured once
+    own_prompts_error: float  # of the second prediction
+    explained_error: float  # with the run's own acceptance and padding: no prediction
 
 
 class ComparedCell(Frozen):
-    """One cell; `own_acceptance` is a diagnosis made after the run, no prediction."""
+    """One cell."""
 
     load: str
     proposer: str
     rate_per_s: float
+    core_shares: tuple[float, ...]  # by repeat
     numbers: dict[str, Comparison]
-    own_acceptance: dict[str, float]  # error with the run's own acceptance: what cost explains
     steps: tuple[StepAccount, ...]  # of the first repeat
 
 
 class Decision(Frozen):
-    """Whether to switch a proposer on at a load: by the median E2E."""
+    """Whether to switch a proposer on at a load: by the median E2E, on / off - 1."""
 
     load: str
     proposer: str
-    predicted_change: float  # on / off - 1; below 0: on is better
+    predicted_change: float
+    own_prompts_change: float
     measured_change: float
-    noise: float  # of either cell, the larger
+    noise: float | None  # of either cell, the larger
     is_right: bool
-    is_within_noise: bool  # the measured change itself is smaller than the noise
+    own_prompts_is_right: bool
 
 
 def compare_cell(
-    prediction: Prediction,
+    predictions: tuple[Prediction, Prediction],
     name: CellName,
     runs: Sequence[KeptRun],
-    own: Figures,
+    explained: Figures,
     steps: Sequence[StepAccount] = (),
 ) -> ComparedCell:
-    """`own`: the run's figures as simulated with its own acceptance."""
-    predicted = prediction.cell(name)
+    """`predictions`: the first, and that with acceptance on own prompts."""
+    first, second = (prediction.cell(name) for prediction in predictions)
     measured = [figures_of(run.requests, run.steps) for run in runs]
-    mean = mean_of(measured)
+
+    def comparison(number: str) -> Comparison:
+        values = [getattr(run, number) for run in measured]
+        mean = sum(values) / len(values)
+        spread = max(values) - min(values)
+        return Comparison(
+            predicted=getattr(first.figures, number),
+            measured=tuple(values),
+            error=_error(getattr(first.figures, number), mean),
+            noise=None if len(values) < REPEATS else _share(spread, mean),
+            own_prompts_error=_error(getattr(second.figures, number), mean),
+            explained_error=_error(getattr(explained, number), mean),
+        )
+
     return ComparedCell(
         load=name.load,
         proposer=name.proposer,
-        rate_per_s=predicted.rate_per_s,
-        numbers={
-            n: _comparison(getattr(predicted.figures, n), [getattr(run, n) for run in measured])
-            for n in NAMES
-        },
-        own_acceptance={n: _error(getattr(own, n), getattr(mean, n)) for n in NAMES},
+        rate_per_s=first.rate_per_s,
+        core_shares=tuple(round(run.core_share, 4) for run in runs),
+        numbers={number: comparison(number) for number in NAMES},
         steps=tuple(steps),
     )
 
@@ -84,8 +98,12 @@ def decide(cells: Sequence[ComparedCell]) -> list[Decision]:
 
 
 def load_runs(work: Path, name: CellName) -> list[KeptRun]:
-    """Every repeat of a cell."""
-    return [KeptRun.load(run_path(work, name, repeat)) for repeat in range(REPEATS)]
+    """The repeats of a cell that have run; raises CalibrationError where there is none."""
+    paths = [run_path(work, name, repeat) for repeat in range(REPEATS)]
+    runs = [KeptRun.load(path) for path in paths if path.is_file()]
+    if not runs:
+        raise CalibrationError(f"cell {name} has not run; expected one run at least: run it first")
+    return runs
 
 
 def with_own_acceptance(bed: Bed, name: CellName, run: KeptRun, law: CostLaw) -> Figures:
@@ -100,15 +118,8 @@ def with_own_acceptance(bed: Bed, name: CellName, run: KeptRun, law: CostLaw) ->
     return figures_of(ran.requests, ran.steps)
 
 
-def _comparison(predicted: float, measured: Sequence[float]) -> Comparison:
-    mean = sum(measured) / len(measured)
-    spread = max(measured) - min(measured)
-    return Comparison(
-        predicted=predicted,
-        measured=tuple(measured),
-        error=_error(predicted, mean),
-        noise=spread / mean if mean else 0.0,
-    )
+def _share(part: float, whole: float) -> float:
+    return part / whole if whole else 0.0
 
 
 def _error(predicted: float, measured: float) -> float:
@@ -117,15 +128,23 @@ def _error(predicted: float, measured: float) -> float:
 
 
 def _decision(load: str, proposer: str, on: Comparison, off: Comparison) -> Decision:
-    predicted = on.predicted / off.predicted - 1.0
-    measured = sum(on.measured) / sum(off.measured) - 1.0
-    noise = max(on.noise, off.noise)
+    noises = [number.noise for number in (on, off) if number.noise is not None]
+    measured = _mean(on) / _mean(off) - 1.0
+    first = on.predicted / off.predicted - 1.0
+    second = (
+        (1.0 + on.own_prompts_error) * _mean(on) / ((1.0 + off.own_prompts_error) * _mean(off))
+    ) - 1.0
     return Decision(
         load=load,
         proposer=proposer,
-        predicted_change=predicted,
+        predicted_change=first,
+        own_prompts_change=second,
         measured_change=measured,
-        noise=noise,
-        is_right=(predicted < 0.0) == (measured < 0.0),
-        is_within_noise=abs(measured) < noise,
+        noise=max(noises, default=None),
+        is_right=(first < 0.0) == (measured < 0.0),
+        own_prompts_is_right=(second < 0.0) == (measured < 0.0),
     )
+
+
+def _mean(number: Comparison) -> float:
+    return sum(number.measured) / len(number.measured)

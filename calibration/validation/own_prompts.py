@@ -59,7 +59,7 @@ def profile_of_own_prompts(
     assert cost.cost_samples is not None
     max_gamma = max(plan.gammas.values())
     texts = _texts(plan, prompts, target, MAX_TOKENS + max_gamma)
-    proposers = [NgramProposer(), DraftModelProposer(draft)]
+    proposers: list[Proposer] = [NgramProposer(), DraftModelProposer(draft)]
     records = plan_records(proposers, list(prompts), (0.0,))
     requests = {
         record.key: [

@@ -13,5 +13,6 @@ class Results(Frozen):
     hardware: Hardware
     num_requests: int
     prediction_sha256: str
+    own_prompts_sha256: str  # of the second prediction
     cells: tuple[ComparedCell, ...]
     decisions: tuple[Decision, ...]

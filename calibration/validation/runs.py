@@ -51,11 +51,13 @@ def run_missing(
 ) -> int:
     """Run cells that `work` lacks, as many as are begun within `max_s`; how many are left.
 
-    A repeat follows when every cell has run once: a drift of the machine is part of the noise.
+    A repeat follows when every cell has run once, in reverse order: a drift of the machine is part
+    of the noise and favours no cell.
     A run that had to share its core is set aside, whatever it measured, and runs again.
     """
-    cells = [(name, n) for n in range(REPEATS) for name in bed.prediction.plan.cells()]
-    missing = [(name, n) for name, n in cells if not run_path(work, name, n).is_file()]
+    cells = bed.prediction.plan.cells()
+    turns = [(name, n) for n in range(REPEATS) for name in (cells[::-1] if n % 2 else cells)]
+    missing = [(name, n) for name, n in turns if not run_path(work, name, n).is_file()]
     begin_s = time.monotonic()
     for done, (name, repeat) in enumerate(missing):
         if time.monotonic() - begin_s >= max_s:

@@ -56,47 +56,57 @@ def _values(name: str, number: Comparison) -> str:
 
 
 def _errors(results: Results) -> Iterator[str]:
-    yield "Error of the prediction in %, the noise floor in brackets, and, after the run, the"
-    yield "error that is left with the run's own acceptance:"
+    yield "Errors in %: first prediction / second, with acceptance on prompts of the same data sets"
+    yield "/ explained, with the run's own acceptance and padded attention (made after the run); in"
+    yield "brackets the noise floor, where the cell was measured twice:"
     yield ""
     yield from _head(["load", "proposer", *COLUMNS.values()], 2)
     for cell in results.cells:
-        shown = [_error(cell.numbers[name], cell.own_acceptance[name]) for name in COLUMNS]
+        shown = [_error(cell.numbers[name]) for name in COLUMNS]
         yield f"| {cell.load} | {cell.proposer} | {' | '.join(shown)} |"
 
 
-def _error(number: Comparison, own_acceptance: float) -> str:
-    return f"{100 * number.error:+.1f} ({100 * number.noise:.1f}) {100 * own_acceptance:+.1f}"
+def _error(number: Comparison) -> str:
+    errors = (number.error, number.own_prompts_error, number.explained_error)
+    shown = " / ".join(f"{100 * error:+.0f}" for error in errors)
+    return f"{shown} {_noise(number.noise)}"
+
+
+def _noise(noise: float | None) -> str:
+    return "(–)" if noise is None else f"({100 * noise:.1f})"
 
 
 def _decisions(results: Results) -> Iterator[str]:
-    yield "Change of the median E2E by switching a proposer on, and whether the sign was predicted:"
+    yield "Change of the median E2E by switching a proposer on, and whether its sign was predicted:"
     yield ""
-    yield from _head(["load", "proposer", "predicted", "measured", "noise", "decided"], 2)
+    columns = ["first prediction", "second", "measured", "noise", "first", "second"]
+    yield from _head(["load", "proposer", *columns], 2)
     for one in results.decisions:
-        verdict = "right" if one.is_right else "wrong"
-        if one.is_within_noise:
-            verdict += ", within noise"
-        yield (
-            f"| {one.load} | {one.proposer} | {100 * one.predicted_change:+.1f} % "
-            f"| {100 * one.measured_change:+.1f} % | {100 * one.noise:.1f} % | {verdict} |"
+        changes = (one.predicted_change, one.own_prompts_change, one.measured_change)
+        shown = " | ".join(f"{100 * change:+.0f} %" for change in changes)
+        words = " | ".join(
+            "right" if right else "wrong" for right in (one.is_right, one.own_prompts_is_right)
         )
+        yield f"| {one.load} | {one.proposer} | {shown} | {_noise(one.noise)} | {words} |"
 
 
 def _steps(results: Results) -> Iterator[str]:
-    yield "The cost law on the very steps of the first run, error in % (share of the busy time):"
+    yield "The cost law on the very steps of the first run: error in % as predicted / with padded"
+    yield "attention (share of the busy time), and the share of a core that the run had:"
     yield ""
-    yield from _head(["load", "proposer", *KINDS, "all"], 2)
+    yield from _head(["load", "proposer", *KINDS, "all steps", "core"], 2)
     for cell in results.cells:
         total_s = sum(account.measured_s for account in cell.steps)
         kinds = [[account for account in cell.steps if account.kind == kind] for kind in KINDS]
         shown = [_law_error(accounts, total_s) for accounts in (*kinds, list(cell.steps))]
-        yield f"| {cell.load} | {cell.proposer} | {' | '.join(shown)} |"
+        share = f"{100 * cell.core_shares[0]:.1f} %"
+        yield f"| {cell.load} | {cell.proposer} | {' | '.join(shown)} | {share} |"
 
 
 def _law_error(accounts: list[StepAccount], total_s: float) -> str:
     measured_s = sum(account.measured_s for account in accounts)
     if measured_s == 0.0:
         return ""
-    error = sum(account.priced_s for account in accounts) / measured_s - 1.0
-    return f"{100 * error:+.1f} ({100 * measured_s / total_s:.0f})"
+    priced = sum(account.priced_s for account in accounts) / measured_s - 1.0
+    padded = sum(account.padded_s for account in accounts) / measured_s - 1.0
+    return f"{100 * priced:+.1f} / {100 * padded:+.1f} ({100 * measured_s / total_s:.0f})"

@@ -151,8 +151,8 @@ def test_on_and_off_emit_alike_and_own_acceptance_leaves_cost_alone(bed, tmp_pat
     for proposer in (OFF, "ngram", "draft_model"):
         name = CellName("heavy", proposer)
         served = serve(bed.service(name), contract_named("greedy", is_chain=True))
-        KeptRun.of(served).save(run_path(tmp_path, name, 0))
-        KeptRun.of(served).save(run_path(tmp_path, name, 1))
+        for repeat in range(REPEATS):
+            KeptRun.of(served, 0.98).save(run_path(tmp_path, name, repeat))
         runs = load_runs(tmp_path, name)
         emitted = runs[0].requests["emitted_tokens"].tolist()
         assert emitted == [row.output_tokens for row in bed.rows]
@@ -168,18 +168,24 @@ def test_on_and_off_emit_alike_and_own_acceptance_leaves_cost_alone(bed, tmp_pat
         assert {account.kind for account in accounts} >= {"prefill", "decode"}
         counts = {account.kind: account.num_steps for account in accounts}
         assert sum(counts.values()) == len(steps)
-        cell = compare_cell(bed.prediction, name, runs, own, accounts)
+        assert all(a.padded_s >= a.priced_s for a in accounts)  # padding is never cheaper
+        cell = compare_cell((bed.prediction, bed.prediction), name, runs, own, accounts)
         assert cell.numbers["e2e_p50_s"].noise == 0.0
         assert cell.numbers["e2e_p50_s"].error == pytest.approx(
             bed.prediction.cell(name).figures.e2e_p50_s / real.e2e_p50_s - 1.0
         )
 
 
-def number(predicted: float, *measured: float) -> Comparison:
+def number(predicted: float, *measured: float, second: float | None = None) -> Comparison:
     mean = sum(measured) / len(measured)
-    noise = (max(measured) - min(measured)) / mean
+    second = predicted if second is None else second
     return Comparison(
-        predicted=predicted, measured=measured, error=predicted / mean - 1.0, noise=noise
+        predicted=predicted,
+        measured=measured,
+        error=predicted / mean - 1.0,
+        noise=(max(measured) - min(measured)) / mean if len(measured) > 1 else None,
+        own_prompts_error=second / mean - 1.0,
+        explained_error=0.0,
     )
 
 
@@ -188,29 +194,29 @@ def cell(proposer: str, e2e: Comparison) -> ComparedCell:
         load="light",
         proposer=proposer,
         rate_per_s=1.0,
+        core_shares=(1.0,),
         numbers=dict.fromkeys(NAMES, e2e),
-        own_acceptance=dict.fromkeys(NAMES, 0.0),
         steps=(),
     )
 
 
-def test_a_decision_is_right_where_the_sign_is_and_says_what_noise_hides():
+def test_a_decision_is_right_where_the_sign_is():
     cells = [
         cell(OFF, number(1.0, 1.0, 1.0)),
         cell("ngram", number(0.9, 0.7, 0.9)),
-        cell("draft_model", number(0.9, 1.1, 1.3)),
-        cell("suffix", number(1.1, 1.0, 1.04)),
+        cell("draft_model", number(0.9, 1.1, 1.3, second=1.15)),
+        cell("suffix", number(1.1, 1.02)),
     ]
     ngram, draft, suffix = decide(cells)
     assert ngram.is_right
     assert ngram.predicted_change == pytest.approx(-0.1)
     assert ngram.measured_change == pytest.approx(-0.2)
     assert ngram.noise == pytest.approx(0.25)
-    assert ngram.is_within_noise  # repeats differ by more than on and off
     assert not draft.is_right
-    assert not draft.is_within_noise
+    assert draft.own_prompts_is_right
+    assert draft.own_prompts_change == pytest.approx(0.15)
     assert suffix.is_right
-    assert suffix.is_within_noise
+    assert suffix.noise == 0.0  # it ran once, off twice alike
 
 
 def test_requests_of_a_rate_come_as_much_closer_as_it_is_higher(bed):
