@@ -47,7 +47,12 @@ def run_path(work: Path, name: CellName, repeat: int) -> Path:
 
 
 def run_missing(
-    bed: Bed, work: Path, max_s: float, tell: Callable[[str], None] = lambda line: None
+    bed: Bed,
+    work: Path,
+    max_s: float,
+    tell: Callable[[str], None] = lambda line: None,
+    *,
+    min_core_share: float = MIN_CORE_SHARE,
 ) -> int:
     """Run cells that `work` lacks, as many as are begun within `max_s`; how many are left.
 
@@ -66,7 +71,7 @@ def run_missing(
         _serve(replace(service, requests=service.requests[:1]))  # a process's first passes are slow
         run, path = _timed(service), run_path(work, name, repeat)
         told = f"{name}, repeat {repeat}, {100 * run.core_share:.1f} % of a core"
-        if run.core_share < MIN_CORE_SHARE:
+        if run.core_share < min_core_share:
             path = _set_aside(path)
             told += ": set aside"
         run.save(path)

@@ -34,6 +34,7 @@ from tests.factories import Recording, cost_law, make_profile
 
 pytestmark = pytest.mark.torch
 PLAN = Plan(gammas={"ngram": 2, "draft_model": 2}, loads={"light": 0.3, "heavy": 0.9}, seeds=(0, 1))
+ONE_CELL = PLAN.model_copy(update={"gammas": {}, "loads": {"light": 0.3}})
 TEXTS = [f"Question {n}: how many boats are in harbour number {n}, and why?" for n in range(4)]
 
 
@@ -139,12 +140,21 @@ def test_a_killed_validation_repeats_nothing(bed, tmp_path):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run_missing(bed, tmp_path, 600.0, killing)
+        run_missing(bed, tmp_path, 600.0, killing, min_core_share=0.0)
     kept = {path.name: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
     assert set(kept) == {"light-off-0.npz", "light-ngram-0.npz"}
-    assert run_missing(bed, tmp_path, 600.0, told.append) == 0
+    assert run_missing(bed, tmp_path, 600.0, told.append, min_core_share=0.0) == 0
     assert len(told) == num_runs
     assert {name: (tmp_path / name).stat().st_mtime_ns for name in kept} == kept
+
+
+def test_a_run_that_shared_its_core_is_set_aside_and_still_missing(bed, tmp_path):
+    one = replace(bed, prediction=bed.prediction.model_copy(update={"plan": ONE_CELL}))
+    for time in range(2):
+        left = run_missing(one, tmp_path, 600.0, min_core_share=2.0)  # nobody has two cores
+        assert left == REPEATS
+        assert len(list(tmp_path.glob("*.shared-*.npz"))) == REPEATS * (time + 1)
+    assert run_missing(one, tmp_path, 600.0, min_core_share=0.0) == 0
 
 
 def test_on_and_off_emit_alike_and_own_acceptance_leaves_cost_alone(bed, tmp_path):
