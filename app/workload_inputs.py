@@ -11,7 +11,7 @@ MAX_LOAD_FACTOR = 16.0  # the slider ends at this times the workload's own rate
 NUM_LOAD_STEPS = 320
 
 
-def choose_load(base: Scenario) -> dict[str, Any]:
+def choose_load(base: Scenario, key: str) -> dict[str, Any]:
     arrivals = base.workload.arrivals
     if arrivals.kind == "batch":
         st.caption("Offline batch: every request arrives at the start.")
@@ -27,14 +27,13 @@ def choose_load(base: Scenario) -> dict[str, Any]:
         max_value=top,
         value=arrivals.rate_per_s,
         step=step,
-        key=f"sidebar.{base.name}.rate",
+        key=f"{key}.rate",
         help=words.LOAD,
     )
     return {"workload.arrivals.rate_per_s": rate}
 
 
-def edit_workload(base: Scenario, has_recordings: bool) -> dict[str, Any]:
-    prefix = f"sidebar.{base.name}"
+def edit_workload(base: Scenario, prefix: str, has_recordings: bool) -> dict[str, Any]:
     changes: dict[str, Any] = {
         "workload.num_requests": st.number_input(
             "Requests to simulate",
@@ -103,8 +102,7 @@ def _edit_lengths(prefix: str, lengths: LognormalLengths) -> dict[str, Any]:
     return edited
 
 
-def edit_deployment(base: Scenario) -> dict[str, Any]:
-    prefix = f"sidebar.{base.name}"
+def edit_deployment(base: Scenario, prefix: str) -> dict[str, Any]:
     changes: dict[str, Any] = {
         "deployment.replicas": st.number_input(
             "Replicas",
@@ -126,6 +124,7 @@ def edit_deployment(base: Scenario) -> dict[str, Any]:
     for name, title, help_text in (
         ("ttft_s", "Limit for TTFT (s)", words.TTFT),
         ("tpot_s", "Limit for TPOT (s)", words.TPOT),
+        ("itl_s", "Limit for the longest gap, ITL (s)", words.ITL),
         ("e2e_s", "Limit for E2E (s)", words.E2E),
     ):
         limit = st.number_input(
@@ -138,4 +137,29 @@ def edit_deployment(base: Scenario) -> dict[str, Any]:
             help=f"{help_text} {words.SLO}",
         )
         changes[f"slo.{name}"] = limit or None
-    return changes
+    return changes | _edit_shares(base, prefix)
+
+
+def _edit_shares(base: Scenario, prefix: str) -> dict[str, Any]:
+    """How many requests must meet the limits; one of the two, or both."""
+    percentile = st.number_input(
+        "Each limit holds at percentile (0: not asked)",
+        min_value=0.0,
+        max_value=99.99,
+        value=base.slo.percentile or 0.0,
+        step=1.0,
+        format="%.2f",
+        key=f"{prefix}.percentile",
+        help=words.PERCENTILE,
+    )
+    share = st.number_input(
+        "Share that meets every limit (0: 0.95, or not asked)",
+        min_value=0.0,
+        max_value=1.0,
+        value=base.slo.goodput_fraction or 0.0,
+        step=0.01,
+        format="%.3f",
+        key=f"{prefix}.goodput_fraction",
+        help=words.GOODPUT_FRACTION,
+    )
+    return {"slo.percentile": percentile or None, "slo.goodput_fraction": share or None}

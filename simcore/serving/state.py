@@ -186,6 +186,7 @@ STEP_DTYPE = np.dtype(
         ("emitted_tokens", "i4"),
         ("context_tokens", "i8"),
         ("used_blocks", "i4"),
+        ("used_draft_blocks", "i4"),  # of a draft pool of its own
         ("num_preemptions", "i4"),
         ("is_extrapolated", "i4"),
         ("is_aborted", "i4"),  # its replica failed in it
@@ -232,6 +233,7 @@ LIMITS_DTYPE = np.dtype(
         ("retracts_youngest", "i8"),
         ("admits_whole_life", "i8"),
         ("pads_drafts", "i8"),
+        ("shortens_last_drafts", "i8"),
         ("routing", "i8"),
         ("num_uncounted", "i8"),  # first arrivals, which no latency counts
         ("num_open", "i8"),  # requests that come by themselves; those behind them follow one
