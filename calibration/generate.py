@@ -47,6 +47,7 @@ LOOKAHEAD_TREE = "5x3"
 MIN_WINDOW = 5
 SKIP_SHARE = 0.8  # of the target's layers, where nothing is asked
 MAX_DEPTH = 64
+DISTILL_DTYPE = "bfloat16"  # as the distill command's
 
 
 @dataclass(frozen=True)
@@ -245,7 +246,8 @@ def _proposing(
 
 
 def _distilled(settings: GenerateSettings, track: Track) -> Path:
-    target = load_model(settings.target, settings.dtype, settings.device)
+    """That of `python -m calibration distill`, whatever numbers the text is decoded in."""
+    target = load_model(settings.target, DISTILL_DTYPE, settings.device)
     return distilled_draft(target, DistillSettings(), track)
 
 

@@ -2,6 +2,7 @@
 
 from simcore.planner.document import Plan
 from simcore.report.engine import EngineSettings, choice_of
+from simcore.report.own_proposers import settings_or_refusal
 from simcore.report.sglang_flags import sglang_settings
 from simcore.report.vllm_flags import vllm_settings
 
@@ -11,7 +12,10 @@ __all__ = ["EngineSettings", "engine_settings", "shell_script"]
 def engine_settings(plan: Plan) -> dict[str, EngineSettings]:
     """Settings by engine; where the decision is off, without any speculative flag."""
     choice = choice_of(plan)
-    return {"vllm": vllm_settings(choice), "sglang": sglang_settings(choice)}
+    return {
+        "vllm": settings_or_refusal(choice, vllm_settings),
+        "sglang": settings_or_refusal(choice, sglang_settings),
+    }
 
 
 def shell_script(settings: EngineSettings) -> str:
