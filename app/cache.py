@@ -6,15 +6,32 @@ from typing import Any
 
 import streamlit as st
 
+from app.session import own_profiles
+from simcore.errors import ProfileError
 from simcore.planner.estimate import estimate_survival
 from simcore.planner.speedup import CycleSurvival
 from simcore.profile.store import PROFILE_FILE, StoredProfile, bundled_profiles, load_profile
 from simcore.scenario import Scenario
 
 
+def profile_names() -> list[str]:
+    """The profiles that this visitor may choose: the bundled ones and their own."""
+    return list(dict.fromkeys([*bundled_profiles(), *own_profiles()]))
+
+
 def stored_profile(name: str) -> StoredProfile:
-    """The bundled profile, read again only when its file changes. Raises ProfileError."""
-    folder = bundled_profiles()[name]
+    """The visitor's own or the bundled profile of this name. Raises ProfileError.
+
+    A bundled one is read again only when its file changes.
+    """
+    if (own := own_profiles().get(name)) is not None:
+        return own
+    folder = bundled_profiles().get(name)
+    if folder is None:
+        raise ProfileError(
+            f"no profile {name!r} here; expected one of {', '.join(profile_names())}: import it "
+            "on the page Calibrate first"
+        )
     return _load(folder, (folder / PROFILE_FILE).stat().st_mtime_ns)
 
 

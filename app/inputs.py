@@ -1,7 +1,7 @@
 """The sidebar: widgets in, one validated scenario out.
 
 Keys carry the workload or profile that they belong to, so that choosing another one starts from
-its own values.
+its own values. An opened scenario (link, upload, saved) is one more workload.
 """
 
 from typing import Any
@@ -9,40 +9,47 @@ from typing import Any
 import streamlit as st
 
 from app import words
-from app.cache import stored_profile
+from app.cache import profile_names, stored_profile
+from app.session import opened
 from app.workload_inputs import choose_load, edit_deployment, edit_workload
 from simcore.errors import ProfileError, ScenarioError
 from simcore.matching import matching_records, measured_gammas
 from simcore.profile.schema import Contract, Sampling, Source
-from simcore.profile.store import StoredProfile, bundled_profiles
+from simcore.profile.store import StoredProfile
 from simcore.scenario import Scenario, load_scenario
 from simcore.scenario_files import bundled_scenarios
 from simcore.workload_kinds import DomainShare
-
-DEFAULT_GAMMA = 3
 
 
 def scenario_sidebar() -> Scenario:
     """Draw the sidebar; raises ScenarioError or ProfileError where the choice is refused."""
     with st.sidebar:
         stored = _choose_profile()
-        base = _choose_workload(stored)
-        changes = _choose_speculation(stored, base)
-        changes |= choose_load(base)
+        base, key = _choose_workload(stored)
+        changes = _choose_speculation(stored, base, key)
+        changes |= choose_load(base, key)
         with st.expander("Workload details"):
-            changes |= edit_workload(base, _holds_recordings(stored, changes))
+            changes |= edit_workload(base, key, _holds_recordings(stored, changes))
         with st.expander("Deployment and objective"):
-            changes |= edit_deployment(base)
+            changes |= edit_deployment(base, key)
     return base.with_(**changes)
 
+
+DEFAULT_GAMMA = 3
 
 # --- profile and workload ----------------------------------------------------------------------
 
 
 def _choose_profile() -> StoredProfile:
-    names = list(bundled_profiles())
+    names = profile_names()
     if not names:
         raise ProfileError("no profile is bundled; expected at least one folder under profiles/")
+    if st.session_state.get("sidebar.profile", names[0]) not in names:
+        missing = st.session_state.pop("sidebar.profile")
+        st.warning(
+            f"There is no profile {missing!r} here; import it on the page Calibrate. Until then "
+            "another one is shown."
+        )
     name = st.selectbox(
         "Profile",
         names,
@@ -78,54 +85,65 @@ def _profile_title(name: str) -> str:
     return f"{name} (cannot be read)" if stored is None else stored.profile.title
 
 
-def _choose_workload(stored: StoredProfile) -> Scenario:
-    """A bundled scenario of this profile, or another profile's with this one in its place."""
-    found = {name: load_scenario(path) for name, path in bundled_scenarios().items()}
+def _choose_workload(stored: StoredProfile) -> tuple[Scenario, str]:
+    """What was opened, a bundled scenario of this profile, or another profile's; and its key."""
     name = stored.profile.name
-    own = {key: each for key, each in found.items() if each.profile == name}
-    others = {
-        key: each.with_(profile=name, target=None, **{"workload.domains": {}})
-        for key, each in found.items()
-    }
-    offered = own or others
+    offered = _bundled_workloads(name)
+    if (last := opened()) is not None and last.scenario.profile == name:
+        offered = {last.label: last.scenario} | offered
     if not offered:
         raise ScenarioError("no workload is bundled; expected one under simcore/scenarios/")
-    chosen = st.selectbox(
-        "Workload", list(offered), key=f"sidebar.{name}.workload", help=words.WORKLOAD
-    )
-    return offered[chosen]
+    key = f"sidebar.{name}.workload"
+    if st.session_state.get(key) not in offered:
+        st.session_state.pop(key, None)  # what was opened before has given way to another
+    chosen = st.selectbox("Workload", list(offered), key=key, help=words.WORKLOAD)
+    return offered[chosen], f"sidebar.{chosen}"
+
+
+def _bundled_workloads(profile: str) -> dict[str, Scenario]:
+    """Scenarios made for this profile, or all others' with this one in its place."""
+    found = {name: load_scenario(path) for name, path in bundled_scenarios().items()}
+    own = {key: each for key, each in found.items() if each.profile == profile}
+    return own or {
+        key: each.with_(profile=profile, target=None, **{"workload.domains": {}})
+        for key, each in found.items()
+    }
 
 
 # --- speculation -------------------------------------------------------------------------------
 
 
-def _choose_speculation(stored: StoredProfile, base: Scenario) -> dict[str, Any]:
-    name = stored.profile.name
+def _choose_speculation(stored: StoredProfile, base: Scenario, key: str) -> dict[str, Any]:
+    key = f"{key}.{stored.profile.name}"
     proposers = list(stored.profile.proposers)
     wanted = base.speculation.proposer
     proposer = st.selectbox(
         "Proposer",
         proposers,
         index=proposers.index(wanted) if wanted in proposers else 0,
-        key=f"sidebar.{name}.proposer",
+        key=f"{key}.proposer",
         help=words.PROPOSER,
     )
-    contract, sampling = _choose_sampling(stored, proposer)
+    key = f"{key}.{proposer}"
+    contract, sampling = _choose_sampling(stored, base, proposer, key)
     st.caption(f"Contract **{contract.value.replace('_', ' ')}**: {words.CONTRACT_HELP[contract]}")
     changes: dict[str, Any] = {
         "contract": contract.value,
         "sampling": sampling.model_dump(),
         "speculation.proposer": proposer,
-        "speculation.num_speculative_tokens": 0,
         "workload.domains": {},
     }
-    changes["workload.domains"] = _choose_domains(stored, base, base.with_(**changes))
+    changes["workload.domains"] = _choose_domains(stored, base, base.with_(**changes), key)
     gammas = measured_gammas(matching_records(stored, base.with_(**changes), proposer))
-    changes["speculation.num_speculative_tokens"] = _choose_gamma(name, proposer, gammas)
-    return changes
+    gamma = _choose_gamma(base, gammas, key)
+    if gamma == 0:
+        return changes | {"speculation": {"proposer": proposer}}
+    return changes | {"speculation.num_speculative_tokens": gamma}
 
 
-def _choose_sampling(stored: StoredProfile, proposer: str) -> tuple[Contract, Sampling]:
+def _choose_sampling(
+    stored: StoredProfile, base: Scenario, proposer: str, key: str
+) -> tuple[Contract, Sampling]:
     measured = {
         words.sampling_label(record.sampling): (record.contract, record.sampling)
         for record in stored.profile.acceptance
@@ -135,17 +153,20 @@ def _choose_sampling(stored: StoredProfile, proposer: str) -> tuple[Contract, Sa
         raise ProfileError(
             f"profile {stored.profile.name!r} holds no acceptance of {proposer!r}; choose another"
         )
+    labels = list(measured)
+    wanted = words.sampling_label(base.sampling)
     label = st.selectbox(
         "Sampling",
-        list(measured),
-        key=f"sidebar.{stored.profile.name}.{proposer}.sampling",
+        labels,
+        index=labels.index(wanted) if wanted in measured else 0,
+        key=f"{key}.sampling",
         help=words.SAMPLING,
     )
     return measured[label]
 
 
 def _choose_domains(
-    stored: StoredProfile, base: Scenario, everywhere: Scenario
+    stored: StoredProfile, base: Scenario, everywhere: Scenario, key: str
 ) -> dict[str, float | DomainShare]:
     """Domain -> share; empty means every domain alike."""
     proposer = everywhere.speculation.proposer
@@ -158,24 +179,27 @@ def _choose_domains(
         "Domains",
         domains,
         default=kept or domains,
-        key=f"sidebar.{base.name}.{proposer}.{everywhere.contract.value}.domains",
+        key=f"{key}.{everywhere.contract.value}.domains",
         help=words.DOMAINS,
         placeholder="all, alike",
     )
     return {domain: shares.get(domain, 1.0) for domain in chosen}
 
 
-def _choose_gamma(profile: str, proposer: str, gammas: tuple[int, ...]) -> int:
+def _choose_gamma(base: Scenario, gammas: tuple[int, ...], key: str) -> int:
     if not gammas:
         st.warning("These domains share no measured draft length; choose fewer domains.")
         return 0
-    key, options = f"sidebar.{profile}.{proposer}.gamma", (0, *gammas)
+    key, options = f"{key}.gamma", (0, *gammas)
+    speculation = base.speculation
+    is_open = speculation.proposer is None  # the scenario leaves the choice to its plan
+    wanted = DEFAULT_GAMMA if is_open else speculation.num_speculative_tokens
     if st.session_state.get(key, 0) not in options:
         del st.session_state[key]  # other domains were measured at other lengths
     gamma: int = st.select_slider(
         "Draft length γ (tokens; 0: off)",
         options,
-        value=DEFAULT_GAMMA if DEFAULT_GAMMA in gammas else gammas[-1],
+        value=wanted if wanted in options else gammas[-1],
         key=key,
         help=words.GAMMA,
     )

@@ -9,9 +9,8 @@ from pathlib import Path
 import streamlit as st
 
 from app import words
-from app.errors import shown_errors
 from app.figure import show_figure
-from app.simulation_section import COMPILING
+from app.job import Advance, finished_job, start_job
 from simcore.planner.document import Plan
 from simcore.planner.plan import DEFAULT_REPLICATIONS, make_plan
 from simcore.profile.store import StoredProfile
@@ -25,9 +24,8 @@ REPORT_FILE = "report.html"
 
 @dataclass(frozen=True)
 class PlanWithFiles:
-    """A plan, the scenario on the page when it was asked for, and its report."""
+    """A plan and its report."""
 
-    asked: Scenario
     plan: Plan
     report: bytes
     archive: bytes
@@ -57,38 +55,29 @@ def show_plan(stored: StoredProfile, scenario: Scenario) -> None:
         )
         pressed = st.form_submit_button("Make the plan", type="primary")
     if pressed:
-        st.session_state.pop(KEY, None)
-        with shown_errors():
-            st.session_state[KEY] = _make(stored, scenario, int(replications), every)
-    made: PlanWithFiles | None = st.session_state.get(KEY)
-    if made is not None:
-        if made.asked != scenario:
+        start_job(
+            KEY,
+            lambda advance: _make(stored, scenario, int(replications), every, advance),
+            scenario,
+        )
+    job = finished_job(KEY)
+    if job is not None:
+        if job.asked != scenario:
             st.warning("The inputs have changed since this plan. Make the plan again.")
-        _show(made)
+        _show(job.result)
 
 
 def _make(
-    stored: StoredProfile, scenario: Scenario, replications: int, every: bool
+    stored: StoredProfile, scenario: Scenario, replications: int, every: bool, advance: Advance
 ) -> PlanWithFiles:
-    asked = scenario
     if every:
-        everything = {"proposer": None, "num_speculative_tokens": 0}
-        scenario = scenario.with_(
-            **{f"speculation.{name}": value for name, value in everything.items()}
-        )
-
-    bar = st.progress(0.0, text=COMPILING)
-
-    def advance(done: int, total: int) -> None:
-        bar.progress(done / total, text=f"{done:,} of about {total:,} simulations")
-
+        scenario = scenario.with_(speculation={})
     plan = make_plan(scenario, stored=stored, num_replications=replications, progress=advance)
     with tempfile.TemporaryDirectory() as folder:
         files = write_report(plan, Path(folder) / "plan")
         report = next(path for path in files if path.name == REPORT_FILE).read_bytes()
         archive = _zip(files)
-    bar.empty()
-    return PlanWithFiles(asked, plan, report, archive)
+    return PlanWithFiles(plan, report, archive)
 
 
 def _zip(files: list[Path]) -> bytes:

@@ -6,19 +6,21 @@ import pandas as pd
 import streamlit as st
 
 from app import words
-from app.errors import shown_errors
 from app.figure import show_figure
+from app.job import Advance, finished_job, start_job
 from simcore.metrics.summary import Summary, summarise
 from simcore.profile.store import StoredProfile
-from simcore.report.run_figures import latency_figure, timeline_figure
+from simcore.report.run_figures import (
+    latency_figure,
+    time_figure,
+    timeline_figure,
+    tokens_figure,
+)
 from simcore.report.units import seconds
 from simcore.scenario import Scenario
 from simcore.serving.simulation import SimulationResult, simulate
 
-COMPILING = (
-    "Starting. On first use the simulator compiles its kernels (about 10 s, then kept on disk)."
-)
-KEY = "decide.comparison"
+KEY = "serve.runs"
 
 
 @dataclass(frozen=True)
@@ -39,63 +41,78 @@ class Comparison:
 
 
 def show_simulation(stored: StoredProfile, scenario: Scenario) -> None:
-    """The button, and the results of the last run."""
-    st.header("Simulate the service", divider="gray")
+    """The button, the progress of a run, and the results of the last one."""
     replicas = scenario.deployment.replicas
     st.markdown(
         f"{scenario.workload.num_requests:,} requests through {replicas} "
         f"{'replica' if replicas == 1 else 'replicas'}, with queueing, prefill and KV cache; once "
         "without speculation and once with."
     )
-    if st.button("Simulate", type="primary", key="decide.simulate"):
-        st.session_state.pop(KEY, None)
-        with shown_errors():
-            st.session_state[KEY] = _compare(stored, scenario)
-    comparison: Comparison | None = st.session_state.get(KEY)
-    if comparison is not None:
-        if comparison.scenario != scenario:
-            st.warning("The inputs have changed since this run. Press Simulate to run again.")
-        _show(comparison)
+    if st.button("Simulate", type="primary", key="serve.simulate"):
+        start_job(
+            KEY, lambda advance: _compare(stored, scenario, advance), scenario, unit="requests"
+        )
+    job = finished_job(KEY)
+    if job is None:
+        if KEY not in st.session_state:
+            st.info("Press Simulate to see queues, batches, KV and latencies of this service.")
+        return
+    if job.asked != scenario:
+        st.warning("The inputs have changed since this run. Press Simulate to run again.")
+    _show(job.result)
 
 
-def _compare(stored: StoredProfile, scenario: Scenario) -> Comparison:
+def _compare(stored: StoredProfile, scenario: Scenario, advance: Advance) -> Comparison:
+    """Both runs meet the same requests. Raises ScenarioError."""
     gamma = scenario.speculation.num_speculative_tokens
-    proposer = scenario.speculation.proposer
-    variants = {"off": scenario.with_(**{"speculation.num_speculative_tokens": 0})}
+    variants = {"off": scenario.with_(speculation={"proposer": scenario.speculation.proposer})}
     if gamma > 0:
-        variants[f"{proposer}, γ = {gamma}"] = scenario
-    bar = st.progress(0.0, text=COMPILING)
-    runs = []
+        variants[f"{scenario.speculation.proposer}, γ = {gamma}"] = scenario
+    runs: list[Run] = []
     for label, variant in variants.items():
+        before = len(runs)
 
-        def advance(done: int, total: int, label: str = label) -> None:
-            bar.progress(done / total, text=f"{label}: {done:,} of {total:,} requests ended")
+        def one(done: int, total: int, before: int = before) -> None:
+            advance(done + before * total, total * len(variants))
 
-        result = simulate(variant, stored=stored, progress=advance)
+        result = simulate(variant, stored=stored, progress=one)
         runs.append(Run(label, result, summarise(result)))
-    bar.empty()
     return Comparison(scenario, tuple(runs))
 
 
 def _show(comparison: Comparison) -> None:
-    st.table(pd.DataFrame({run.label: _column(run.summary) for run in comparison.runs}))
+    runs = {run.label: run for run in comparison.runs}
+    st.table(pd.DataFrame({label: _column(run.summary) for label, run in runs.items()}))
     for run in comparison.runs:
         _show_warnings(run)
     with st.expander("What these words mean"):
         st.markdown(words.GLOSSARY)
-    labels = [run.label for run in comparison.runs]
     chosen = st.segmented_control(
         "Pictures of",
-        labels,
-        default=labels[-1],
+        list(runs),
+        default=list(runs)[-1],
         required=True,
-        key=f"decide.pictures.{labels[-1]}",
+        key=f"serve.pictures.{list(runs)[-1]}",
     )
-    for run in comparison.runs:
-        if run.label == chosen:
-            show_figure(latency_figure(run.result), key="decide.latency")
-            show_figure(timeline_figure(run.result), key="decide.timeline")
+    show_figure(timeline_figure(runs[chosen].result), key="serve.timeline")
+    show_figure(latency_figure(runs[chosen].result), key="serve.latency")
+    _show_changes(runs[chosen].result)
+    left, right = st.columns(2)
+    summaries = {label: run.summary for label, run in runs.items()}
+    with left:
+        show_figure(tokens_figure(summaries), key="serve.tokens")
+    with right:
+        show_figure(time_figure(summaries), key="serve.time")
     st.caption(words.origin_line(comparison.runs[-1].result.origin))
+
+
+def _show_changes(result: SimulationResult) -> None:
+    """Every fallback with its time and reason, where the policy made any."""
+    changes = result.policy_changes
+    if not len(changes):
+        return
+    with st.expander(f"{len(changes):,} changes of the draft length, with their reasons"):
+        st.dataframe(changes, hide_index=True, width="stretch")
 
 
 def _show_warnings(run: Run) -> None:

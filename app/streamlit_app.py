@@ -1,15 +1,32 @@
 """The frame of the dashboard: page setup, the shared sidebar, navigation.
 
-The sidebar builds the one scenario that all pages read from `st.session_state["scenario"]`.
+The sidebar builds the one scenario that all pages read (`app.session.current_scenario`); the
+address carries it, so that a copied link shows the same.
 """
 
 import streamlit as st
 
 from app.errors import shown_errors
 from app.inputs import scenario_sidebar
+from app.library_section import show_library
+from app.session import open_link, open_pending, set_current
+from simcore.errors import ScenarioError
 
 st.set_page_config(page_title="specplan", layout="wide", initial_sidebar_state="expanded")
-page = st.navigation([st.Page("app_pages/decide.py", title="Decide", default=True)])
+page = st.navigation(
+    [
+        st.Page("app_pages/decide.py", title="Decide", default=True),
+        st.Page("app_pages/serve.py", title="Serve"),
+        st.Page("app_pages/compare.py", title="Compare"),
+        st.Page("app_pages/calibrate.py", title="Calibrate"),
+    ]
+)
+try:
+    open_link()
+    open_pending()
+except ScenarioError as error:
+    st.error(f"{error}. The page starts from its own workload instead.")
 with shown_errors():
-    st.session_state["scenario"] = scenario_sidebar()
+    set_current(scenario_sidebar())
+    show_library()
 page.run()

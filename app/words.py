@@ -68,6 +68,32 @@ SURVIVAL = (
 )
 EVERY_PROPOSER = "All proposers of the profile that were measured under this sampling."
 REPLICATIONS = "Repeated simulations with other luck behind every interval. More are steadier."
+COMPARED = (
+    "All meet the same requests under the same seeds. A saved scenario lends its profile, "
+    "deployment and speculation; workload, sampling and objective stay those of the sidebar."
+)
+AT_LOAD = (
+    "Offered: all are sent the same requests. Admitted: each is sent what it takes to serve the "
+    "same rate, found by search."
+)
+IMPORT_FILES = (
+    "Text or Parquet files as the engine or the load generator wrote them. Nothing in them is "
+    "executed; files over 20 MB are refused."
+)
+TRACE_COLUMN = "Only for acceptance traces: the name of the column or key that holds the lists."
+SAME_TARGET = (
+    "Acceptance holds for one target model. Engines serve under names of the operator's choice; "
+    "say here that it is the same model in the same coding."
+)
+IMPORTED_PROFILE = (
+    "The profile in force plus the import, under this name, for this visit only. Download it to "
+    "keep it."
+)
+REPLACE_RECORDS = "Take the place of a record of the same proposer, domain and sampling."
+RESIDUALS = (
+    "The grey band is ± 10 %. Residuals are of the samples that the law was fitted to; the error "
+    "on samples that a fit did not see stands under Provenance."
+)
 GLOSSARY = f"""
 - {TTFT}
 - {TPOT}

@@ -11,7 +11,7 @@ MAX_LOAD_FACTOR = 16.0  # the slider ends at this times the workload's own rate
 NUM_LOAD_STEPS = 320
 
 
-def choose_load(base: Scenario) -> dict[str, Any]:
+def choose_load(base: Scenario, key: str) -> dict[str, Any]:
     arrivals = base.workload.arrivals
     if arrivals.kind == "batch":
         st.caption("Offline batch: every request arrives at the start.")
@@ -27,14 +27,13 @@ def choose_load(base: Scenario) -> dict[str, Any]:
         max_value=top,
         value=arrivals.rate_per_s,
         step=step,
-        key=f"sidebar.{base.name}.rate",
+        key=f"{key}.rate",
         help=words.LOAD,
     )
     return {"workload.arrivals.rate_per_s": rate}
 
 
-def edit_workload(base: Scenario, has_recordings: bool) -> dict[str, Any]:
-    prefix = f"sidebar.{base.name}"
+def edit_workload(base: Scenario, prefix: str, has_recordings: bool) -> dict[str, Any]:
     changes: dict[str, Any] = {
         "workload.num_requests": st.number_input(
             "Requests to simulate",
@@ -103,8 +102,7 @@ def _edit_lengths(prefix: str, lengths: LognormalLengths) -> dict[str, Any]:
     return edited
 
 
-def edit_deployment(base: Scenario) -> dict[str, Any]:
-    prefix = f"sidebar.{base.name}"
+def edit_deployment(base: Scenario, prefix: str) -> dict[str, Any]:
     changes: dict[str, Any] = {
         "deployment.replicas": st.number_input(
             "Replicas",

@@ -16,7 +16,11 @@ if TYPE_CHECKING:
     from simcore.planner.compare import compare, draft_lengths
     from simcore.planner.comparison import Comparison
     from simcore.planner.plan import make_plan
+    from simcore.planner.plan_file import read_plan
     from simcore.profile.store import StoredProfile, bundled_profiles, load_profile, write_profile
+    from simcore.report.alerts import alerts_yaml
+    from simcore.report.flags import engine_settings
+    from simcore.report.load_test import load_test
     from simcore.scenario import Scenario, dump_scenario, load_scenario
     from simcore.scenario_files import open_scenario
     from simcore.serving.caller_policy import CallerPolicy, PolicyView
@@ -35,14 +39,18 @@ __all__ = [
     "SpecplanError",
     "StoredProfile",
     "Summary",
+    "alerts_yaml",
     "bundled_profiles",
     "compare",
     "draft_lengths",
     "dump_scenario",
+    "engine_settings",
     "load_profile",
     "load_scenario",
+    "load_test",
     "make_plan",
     "open_scenario",
+    "read_plan",
     "simulate",
     "simulate_seeds",
     "summarise",
@@ -63,14 +71,18 @@ _MODULES = {
     "SpecplanError": "simcore.errors",
     "StoredProfile": "simcore.profile.store",
     "Summary": "simcore.metrics.summary",
+    "alerts_yaml": "simcore.report.alerts",
     "bundled_profiles": "simcore.profile.store",
     "compare": "simcore.planner.compare",
     "draft_lengths": "simcore.planner.compare",
     "dump_scenario": "simcore.scenario",
+    "engine_settings": "simcore.report.flags",
     "load_profile": "simcore.profile.store",
     "load_scenario": "simcore.scenario",
+    "load_test": "simcore.report.load_test",
     "make_plan": "simcore.planner.plan",
     "open_scenario": "simcore.scenario_files",
+    "read_plan": "simcore.planner.plan_file",
     "simulate": "simcore.serving.simulation",
     "simulate_seeds": "simcore.metrics.replicated",
     "summarise": "simcore.metrics.summary",

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from simcore.commands import acceptance, import_files, tree
+from simcore.commands import acceptance, import_files, settings, tree
 from simcore.commands.progress import progress
 from simcore.errors import ScenarioError, SpecplanError
 from simcore.version import specplan_version
@@ -35,6 +35,7 @@ app.add_typer(acceptance.commands, name="acceptance")
 app.add_typer(tree.commands, name="tree")
 
 import_files.register(app)
+settings.register(app)
 
 ScenarioArgument = Annotated[
     str,

@@ -36,8 +36,11 @@ def compiled_apart(function: F) -> F:
 
 
 def compiled_entry(function: F) -> F:
-    """What Python calls: compiled on first use; later processes load it from the disk cache."""
-    result: F = numba.njit(cache=True, error_model="numpy", _nrt=False)(function)
+    """What Python calls: compiled on first use; later processes load it from the disk cache.
+
+    It lets other threads run meanwhile: a dashboard answers its other visitors.
+    """
+    result: F = numba.njit(cache=True, error_model="numpy", nogil=True, _nrt=False)(function)
     return result
 
 

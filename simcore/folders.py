@@ -1,4 +1,4 @@
-"""Folders: write one whole or not at all; where caches live."""
+"""Folders: write one whole or not at all; where caches and a user's own data live."""
 
 import os
 import shutil
@@ -20,6 +20,17 @@ def cache_folder() -> Path:
     if sys.platform == "win32":
         return Path(os.environ.get("LOCALAPPDATA", str(Path.home()))) / "specplan"
     return Path(os.environ.get("XDG_CACHE_HOME", str(Path.home() / ".cache"))) / "specplan"
+
+
+def data_folder() -> Path:
+    """Where specplan keeps what its user made; SPECPLAN_DATA overrides the platform's."""
+    if override := os.environ.get("SPECPLAN_DATA"):
+        return Path(override)
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Application Support" / "specplan"
+    if sys.platform == "win32":
+        return Path(os.environ.get("APPDATA", str(Path.home()))) / "specplan"
+    return Path(os.environ.get("XDG_DATA_HOME", str(Path.home() / ".local" / "share"))) / "specplan"
 
 
 @contextmanager

@@ -39,6 +39,7 @@ __all__ = [
     "dump_scenario",
     "load_scenario",
     "parse_scenario",
+    "read_scenario",
 ]
 
 # Beyond these no service lives, and the kernel's numbers would overflow.
@@ -262,16 +263,27 @@ def load_scenario(path: Path) -> Scenario:
     absolute, so that the scenario means the same wherever it is written again.
     """
     try:
-        raw = yaml.load(path.read_text(encoding="utf-8"), Loader=_UniqueKeys)
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
         raise ScenarioError(
             f"cannot read {path}: {' '.join(str(error).split())}; expected a scenario in YAML"
         ) from None
-    scenario = parse_scenario(raw, str(path))
+    scenario = read_scenario(text, str(path))
     changes = _data_paths(scenario, path.parent)
     if (path.parent / scenario.profile).exists():
         changes["profile"] = _absolute(scenario.profile, path.parent)
     return scenario.with_(**changes) if changes else scenario
+
+
+def read_scenario(text: str, origin: str) -> Scenario:
+    """A scenario from YAML (or JSON) text, its paths as they stand. Raises ScenarioError."""
+    try:
+        raw = yaml.load(text, Loader=_UniqueKeys)
+    except (yaml.YAMLError, RecursionError) as error:
+        raise ScenarioError(
+            f"cannot read {origin}: {' '.join(str(error).split())}; expected a scenario in YAML"
+        ) from None
+    return parse_scenario(raw, origin)
 
 
 def _data_paths(scenario: Scenario, folder: Path) -> dict[str, Any]:

@@ -24,6 +24,12 @@ FILES = {
     "scenario.yaml",
     "vllm.sh",
     "sglang.sh",
+    "tensorrt_llm.sh",
+    "tensorrt_llm.yaml",
+    "llama_cpp.sh",
+    "alerts.vllm.yaml",
+    "alerts.sglang.yaml",
+    "load_test.sh",
 }
 
 

@@ -7,10 +7,9 @@ from app.errors import shown_errors
 from app.estimate_section import show_estimate
 from app.plan_section import show_plan
 from app.provenance_section import show_badges, show_provenance
-from app.simulation_section import show_simulation
-from simcore.scenario import Scenario
+from app.session import current_scenario
 
-scenario: Scenario = st.session_state["scenario"]
+scenario = current_scenario()
 
 with shown_errors():
     stored = stored_profile(scenario.profile)
@@ -18,6 +17,5 @@ with shown_errors():
     st.markdown(stored.profile.title)
     show_badges(stored, scenario)
     show_estimate(stored, scenario)
-    show_simulation(stored, scenario)
     show_plan(stored, scenario)
     show_provenance(stored)

@@ -6,8 +6,20 @@ import plotly.graph_objects as go
 
 from simcore.planner.estimate import Estimate
 from simcore.planner.speedup import CycleSurvival, SpeedupPoint
+from simcore.report.comparison_figures import comparison_figure
+from simcore.report.cost_figures import (
+    cost_residuals_figure,
+    cost_samples_figure,
+    measured_box_figure,
+)
+from simcore.report.import_figures import imported_survival_figure
 from simcore.report.plan_figures import candidates_figure, load_figure
-from simcore.report.run_figures import latency_figure, timeline_figure
+from simcore.report.run_figures import (
+    latency_figure,
+    time_figure,
+    timeline_figure,
+    tokens_figure,
+)
 from simcore.report.style import (
     BLUE,
     GREEN,
@@ -25,12 +37,19 @@ from simcore.report.style import (
 
 __all__ = [
     "candidates_figure",
+    "comparison_figure",
+    "cost_residuals_figure",
+    "cost_samples_figure",
     "cycle_time_figure",
+    "imported_survival_figure",
     "latency_figure",
     "load_figure",
+    "measured_box_figure",
     "speedup_figure",
     "survival_figure",
+    "time_figure",
     "timeline_figure",
+    "tokens_figure",
 ]
 
 PHASES = (  # field of StepTime, name, colour, hatching

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from simcore.profile.schema import Proposer
-from simcore.report.engine import Choice, EngineSettings
+from simcore.report.engine import FIXED, Choice, EngineSettings
 
 WRITTEN = ("ngram", "draft_model", "eagle")  # by every engine's own settings
 VLLM_SUFFIX = {  # vLLM's key: the profile's setting
@@ -22,11 +22,19 @@ def settings_or_refusal(
     proposer = choice.proposer
     if proposer is None or proposer.kind in WRITTEN:
         return write(choice)
-    if proposer.kind == "suffix":
-        plain = write(replace(choice, proposer=None))
-        if plain.engine == "vLLM":
-            return _with_vllm_suffix(plain, proposer, choice.gamma)
-    plain = write(replace(choice, proposer=None, gamma=0))
+    off = replace(
+        choice,
+        proposer=None,
+        gamma=0,
+        policy=FIXED,
+        tree=None,
+        dynamic_tree=None,
+        samples_drafts=False,
+    )
+    plain = write(off)
+    if proposer.kind == "suffix" and plain.engine == "vLLM" and not choice.is_tree:
+        as_chain = write(replace(off, gamma=choice.gamma))
+        return _with_vllm_suffix(as_chain, proposer, choice.gamma)
     return replace(
         plain,
         refusal=(

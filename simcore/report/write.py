@@ -6,12 +6,17 @@ from pathlib import Path
 from simcore.errors import SpecplanError
 from simcore.folders import whole_folder
 from simcore.planner.document import Plan
-from simcore.report.flags import engine_settings, shell_script
+from simcore.planner.plan_file import PLAN_FILE
+from simcore.report.alerts import alerts_yaml
+from simcore.report.engine_metrics import METRICS
+from simcore.report.flags import ENGINES, engine_settings, shell_script
+from simcore.report.load_test import load_test, load_test_script
 from simcore.report.render import render_html, render_markdown
+from simcore.report.sglang_flags import ADAPTIVE_FILE
 from simcore.report.tables_csv import candidates_csv, load_curve_csv
+from simcore.report.tensorrt_llm_flags import CONFIG_FILE as TENSORRT_LLM_FILE
 from simcore.scenario import dump_scenario
 
-PLAN_FILE = "plan.json"
 FILES = (
     "report.html",
     "report.md",
@@ -19,15 +24,19 @@ FILES = (
     "candidates.csv",
     "load_curve.csv",
     "scenario.yaml",
-    "vllm.sh",
-    "sglang.sh",
+    *(f"{name}.sh" for name in ENGINES),
+    TENSORRT_LLM_FILE,
+    *(f"alerts.{name}.yaml" for name in METRICS),
+    "load_test.sh",
 )
+SOMETIMES = (ADAPTIVE_FILE,)  # where an engine's policy needs it
 
 
 def write_report(plan: Plan, folder: Path) -> list[Path]:
-    """Write FILES to `folder` and return their paths; an earlier plan there is replaced.
+    """Write FILES, and SOMETIMES others, to `folder`; an earlier plan there is replaced.
 
-    Raises SpecplanError where the folder holds anything else; after any error it is as it was.
+    Returns their paths. Raises SpecplanError where the folder holds anything else; after any
+    error it is as it was.
     """
     folder = Path(folder).resolve()
     check_folder(folder)
@@ -52,7 +61,7 @@ def check_folder(folder: Path) -> None:
     found = {path.name for path in folder.iterdir()}
     if found and not _holds_plan(folder):
         raise SpecplanError(f"{folder} exists and holds no plan; choose an empty or new folder")
-    if foreign := sorted(found - set(FILES)):
+    if foreign := sorted(found - {*FILES, *SOMETIMES}):
         raise SpecplanError(
             f"{folder} holds {', '.join(foreign)} beside an earlier plan, which replacing it "
             "would delete; move that away, or choose another folder"
@@ -78,4 +87,7 @@ def render_files(plan: Plan) -> dict[str, str]:
         "load_curve.csv": load_curve_csv(plan),
         "scenario.yaml": dump_scenario(plan.scenario),
     }
-    return texts | {f"{name}.sh": shell_script(each) for name, each in settings.items()}
+    for name, each in settings.items():
+        texts |= {f"{name}.sh": shell_script(each)} | dict(each.files)
+    texts |= {f"alerts.{name}.yaml": alerts_yaml(plan, name) for name in METRICS}
+    return texts | {"load_test.sh": load_test_script(load_test(plan))}

@@ -42,6 +42,7 @@ def plan(state: State, index: int, now_s: float) -> bool:
     step.num_running = replica.num_running
     step.num_waiting = replica.num_waiting
     step.used_blocks = replica.total_blocks - replica.free_blocks
+    step.used_draft_blocks = replica.draft_total_blocks - replica.draft_free_blocks
     step.num_preemptions = preempted
     step.is_aborted = 0
     step.accepted_tokens = 0

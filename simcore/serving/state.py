@@ -186,6 +186,7 @@ STEP_DTYPE = np.dtype(
         ("emitted_tokens", "i4"),
         ("context_tokens", "i8"),
         ("used_blocks", "i4"),
+        ("used_draft_blocks", "i4"),  # of a draft pool of its own
         ("num_preemptions", "i4"),
         ("is_extrapolated", "i4"),
         ("is_aborted", "i4"),  # its replica failed in it

@@ -44,8 +44,8 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    """A running dashboard on a free loopback port."""
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A running dashboard on a free loopback port, with a data folder of its own."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -53,6 +53,7 @@ def address() -> Iterator[str]:
         [sys.executable, "-m", "app", "--port", str(port)],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
+        env=os.environ | {"SPECPLAN_DATA": str(tmp_path_factory.mktemp("data"))},
     )
     try:
         url = f"http://127.0.0.1:{port}"
@@ -108,7 +109,7 @@ def _open(browser: Browser, address: str, width: int = 1280, scheme: str = "ligh
 
 def _choose_published(page: Page) -> None:
     """The published profile, whichever comes first."""
-    page.get_by_role("combobox", name="Profile").click()
+    page.get_by_role("combobox", name="Profile").click(timeout=PATIENT_MS)
     page.get_by_role("option", name=PROFILE_TITLE).click()
     expect(page.get_by_text("published profile").first).to_be_visible()
 
@@ -149,18 +150,20 @@ def test_a_visitor_goes_from_the_open_page_to_the_downloaded_report(
 
     page.get_by_text("Workload details").click()
     _set_number(page, "Requests to simulate", "150")
+    page.get_by_role("link", name="Serve").click()
     expect(page.get_by_text("150 requests through 1 replica")).to_be_visible()
-
     page.get_by_role("button", name="Simulate", exact=True).click()
     expect(page.get_by_text("Whole request, E2E: p95")).to_be_visible(timeout=PATIENT_MS)
     expect(page.get_by_text("acceptance model positional; seed 1")).to_be_visible()
-    expect(page.locator(".js-plotly-plot")).to_have_count(5)
+    expect(page.locator(".js-plotly-plot")).to_have_count(4)
+    _screenshot_all(page, screenshots / "serve-1280-light.png")
+    page.get_by_role("link", name="Decide").click()
 
     _set_number(page, "Repeated simulations", "2")
     page.get_by_role("button", name="Make the plan").click()
     expect(page.get_by_text("Break-even:")).to_be_visible(timeout=PATIENT_MS)
     expect(page.get_by_text("Before you sign")).to_be_visible()
-    expect(page.locator(".js-plotly-plot")).to_have_count(7)
+    expect(page.locator(".js-plotly-plot")).to_have_count(5)
 
     _check_downloads(page, tmp_path)
     page.get_by_text("Provenance of the numbers").click()

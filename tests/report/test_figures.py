@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from simcore.metrics.summary import summarise
 from simcore.planner.estimate import estimate
 from simcore.report import figures
 from simcore.report.run_figures import NUM_BUCKETS, _downsample, _service_series
@@ -36,10 +37,22 @@ def drawn(plan, found, run):
         "load": figures.load_figure(plan),
         "latency": figures.latency_figure(run),
         "timeline": figures.timeline_figure(run),
+        "tokens": figures.tokens_figure({"as asked": summarise(run)}),
+        "time": figures.time_figure({"as asked": summarise(run)}),
     }
 
 
-NAMES = ("survival", "cycle_time", "speedup", "candidates", "load", "latency", "timeline")
+NAMES = (
+    "survival",
+    "cycle_time",
+    "speedup",
+    "candidates",
+    "load",
+    "latency",
+    "timeline",
+    "tokens",
+    "time",
+)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -102,11 +115,39 @@ def test_the_slo_is_drawn_where_it_is_set_and_only_there(drawn):
 
 
 def test_the_timeline_keeps_the_peaks_of_the_records(drawn, run):
-    running, waiting, kv = drawn["timeline"].data
+    running, waiting, kv, *gammas = drawn["timeline"].data
     assert max(running.y) <= 16
     assert max(waiting.y) >= run.step_records["num_waiting"].max()
     assert max(kv.y) <= 100
     assert running.y[-1] == waiting.y[-1] == kv.y[-1] == 0
+    assert len(gammas) == 2
+    for gamma in gammas:
+        assert set(gamma.y) <= set(run.step_records["gamma"])
+
+
+@pytest.mark.parametrize("name", ["tokens", "time"])
+def test_every_account_sums_to_the_whole(drawn, name):
+    assert sum(trace.y[0] for trace in drawn[name].data) == pytest.approx(100.0)
+
+
+def test_the_timeline_marks_every_change_of_the_policy(stored, scenario):
+    run = simulate(
+        scenario.with_(
+            **{
+                "speculation.policy": {
+                    "kind": "batch_size_table",
+                    "table": [[1, 2, 3], [3, 512, 0]],
+                },
+                "speculation.num_speculative_tokens": 3,
+            }
+        ),
+        stored=stored,
+    )
+    changes = run.policy_changes
+    marks = figures.timeline_figure(run).data[-1]
+    assert len(changes) > 0
+    assert len(marks.x) == len(changes)
+    assert {row[1] for row in marks.customdata} == set(changes["reason"])
 
 
 def test_the_service_holds_the_sum_of_its_replicas(run):

@@ -172,7 +172,7 @@ def _row_widths(markdown: str) -> list[int]:
 
 def test_hostile_text_stays_out_of_the_scripts(hostile_plan, hostile_text):
     texts = write.render_files(hostile_plan)
-    for name in ("vllm.sh", "sglang.sh"):
+    for name in ("vllm.sh", "sglang.sh", "tensorrt_llm.sh", "llama_cpp.sh", "load_test.sh"):
         assert hostile_text not in texts[name]
         assert "`" not in texts[name]
         assert "$(" not in texts[name]

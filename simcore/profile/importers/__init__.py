@@ -1,6 +1,6 @@
 """What engines and load generators already measured, read into acceptance records and samples."""
 
-from simcore.profile.importers.engine_file import open_files
+from simcore.profile.importers.engine_file import EngineFile, checked_files, open_files
 from simcore.profile.importers.kinds import AUTO, IMPORTERS, read_files
 from simcore.profile.importers.options import ImportOptions
 from simcore.profile.importers.reading import CountedRecord, Reading
@@ -9,8 +9,10 @@ __all__ = [
     "AUTO",
     "IMPORTERS",
     "CountedRecord",
+    "EngineFile",
     "ImportOptions",
     "Reading",
+    "checked_files",
     "open_files",
     "read_files",
 ]

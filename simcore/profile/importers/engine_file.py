@@ -31,7 +31,14 @@ class EngineFile:
 
 def open_files(paths: list[Path]) -> list[EngineFile]:
     """The files, each whole and none twice. Raises EngineFileError."""
-    files = [_open(path) for path in paths]
+    return checked_files([_open(path) for path in paths])
+
+
+def checked_files(files: list[EngineFile]) -> list[EngineFile]:
+    """The same files where none is empty and none is there twice. Raises EngineFileError."""
+    for each in files:
+        if not each.content.strip():
+            raise EngineFileError(f"{each.name} is empty; expected an engine's measurements")
     for index, each in enumerate(files):
         for earlier in files[:index]:
             if each.content == earlier.content:
@@ -53,6 +60,4 @@ def _open(path: Path) -> EngineFile:
         content = path.read_bytes()
     except OSError as error:
         raise EngineFileError(f"cannot read {path}: {error.strerror}; check its rights") from None
-    if not content.strip():
-        raise EngineFileError(f"{path} is empty; expected an engine's measurements")
     return EngineFile(path.name, content)

@@ -1,0 +1,113 @@
+"""The page Serve: what it shows is what simulate and summarise say."""
+
+import pytest
+
+pytest.importorskip("streamlit")
+
+from streamlit.testing.v1 import AppTest
+
+from app import link
+from app.launch import ENTRY
+from simcore.metrics.summary import summarise
+from simcore.report.units import seconds
+from simcore.scenario import Scenario
+from simcore.scenario_files import open_scenario
+from simcore.serving.simulation import simulate
+
+FEW_REQUESTS = 200
+KEY = "serve.runs"
+
+
+def _visit(scenario: Scenario) -> AppTest:
+    at = AppTest.from_file(str(ENTRY), default_timeout=60)
+    at.query_params[link.PARAMETER] = link.encode(scenario)
+    at.run().switch_page("app_pages/serve.py").run()
+    assert not at.exception, at.exception
+    return at
+
+
+def _scenario(gamma: int = 3, **changes: object) -> Scenario:
+    changes = {"workload.num_requests": FEW_REQUESTS, **changes}
+    return open_scenario("h100_chat").with_(
+        **{"speculation.num_speculative_tokens": gamma, **changes}
+    )
+
+
+def _captions(at: AppTest) -> str:
+    return "\n".join(each.value for each in at.caption)
+
+
+@pytest.mark.parametrize("gamma", [0, 3])
+def test_simulate_shows_the_numbers_of_simulate_and_summarise(finish, gamma):
+    at = _visit(_scenario(gamma))
+    at.button(key="serve.simulate").click().run()
+    finish(at, KEY)
+    assert not at.error
+    table = at.table[0].value
+    assert len(table.columns) == (1 if gamma == 0 else 2)
+    for column, used in zip(table.columns, (0, gamma), strict=False):
+        scenario = at.session_state["scenario"].with_(
+            **{"speculation.num_speculative_tokens": used}
+        )
+        summary = summarise(simulate(scenario))
+        shown = table[column]
+        assert shown["First token, TTFT: p50"] == seconds(summary.ttft.p50_s)
+        assert shown["Time per token, TPOT: p95"] == seconds(summary.tpot.p95_s)
+        assert shown["Whole request, E2E: p95"] == seconds(summary.e2e.p95_s)
+        assert shown["Throughput"] == f"{summary.request_rate_per_s:#.3g} requests/s"
+        assert shown["Goodput"].startswith(f"{summary.goodput_per_s:#.3g} requests/s")
+        assert shown["Mean acceptance length"].startswith(
+            f"{summary.tokens.mean_acceptance_length:.2f} "
+        )
+        assert shown["Requests finished"] == f"{FEW_REQUESTS}"
+    assert len(at.get("plotly_chart")) == 4
+
+
+def test_results_say_what_was_simulated_and_when_the_inputs_have_changed(finish):
+    at = _visit(_scenario())
+    at.button(key="serve.simulate").click().run()
+    finish(at, KEY)
+    for part in ("llama31_8b_h100", "published", "seed 1", "specplan 0.", "greedy equality"):
+        assert part in _captions(at)
+    assert not at.warning
+    key = next(each.key for each in at.number_input if each.key.endswith(".seed"))
+    at.number_input(key=key).set_value(9).run()
+    assert "inputs have changed" in at.warning[0].value
+
+
+def test_every_fallback_is_shown_with_its_reason(finish):
+    scenario = open_scenario("h100_code_bursts").with_(**{"workload.num_requests": 500})
+    at = _visit(scenario)
+    at.button(key="serve.simulate").click().run()
+    finish(at, KEY)
+    (changes,) = (each.value for each in at.dataframe)
+    expected = simulate(at.session_state["scenario"]).policy_changes
+    assert len(expected) > 0
+    assert changes["reason"].tolist() == expected["reason"].tolist()
+    assert changes["time_s"].tolist() == expected["time_s"].tolist()
+
+
+def test_a_refused_simulation_is_one_sentence(finish):
+    at = _visit(_scenario(**{"deployment.max_num_seqs": 4096}))
+    at.button(key="serve.simulate").click().run()
+    finish(at, KEY)
+    assert "max_num_batched_tokens" in at.error[0].value
+
+
+def test_recorded_lengths_are_simulated(finish):
+    scenario = open_scenario("cpu_chat").with_(
+        **{
+            "workload.lengths": {"kind": "recorded"},
+            "workload.num_requests": FEW_REQUESTS,
+            "speculation.proposer": "ngram",
+            "speculation.num_speculative_tokens": 3,
+        }
+    )
+    at = _visit(scenario)
+    at.button(key="serve.simulate").click().run()
+    finish(at, KEY)
+    summary = summarise(simulate(at.session_state["scenario"]))
+    shown = at.table[0].value.iloc[:, 1]
+    assert shown["Whole request, E2E: p50"] == seconds(summary.e2e.p50_s)
+    assert shown["Whole request, E2E: mean"] == seconds(summary.e2e.mean_s)
+    assert "acceptance model trace" in _captions(at)

@@ -1,0 +1,59 @@
+"""A link reproduces the view; two visitors do not meet."""
+
+import pytest
+
+pytest.importorskip("streamlit")
+
+from streamlit.testing.v1 import AppTest
+
+from app import link
+from app.launch import ENTRY
+from simcore.scenario_files import bundled_scenarios, open_scenario
+
+
+def _visit(**parameters: str) -> AppTest:
+    at = AppTest.from_file(str(ENTRY), default_timeout=60)
+    for name, value in parameters.items():
+        at.query_params[name] = value
+    at.run()
+    assert not at.exception, at.exception
+    return at
+
+
+def _link(at: AppTest) -> str:
+    text = at.query_params[link.PARAMETER]
+    return text if isinstance(text, str) else text[0]
+
+
+@pytest.mark.parametrize("name", list(bundled_scenarios()))
+def test_the_address_of_a_view_reproduces_it_for_another_visitor(name):
+    asked = open_scenario(name)
+    proposer = asked.speculation.proposer
+    if proposer is None:
+        pytest.skip(f"{name} leaves the proposer open; the page always names one")
+    at = _visit(**{link.PARAMETER: link.encode(asked.with_(seed=77))})
+    assert at.session_state["scenario"] == asked.with_(seed=77)
+    assert link.decode(_link(at)) == asked.with_(seed=77)
+
+
+def test_the_address_follows_the_inputs_and_not_the_other_visitors():
+    one, other = _visit(), _visit()
+    key = next(each.key for each in one.number_input if each.key.endswith(".seed"))
+    one.number_input(key=key).set_value(4242).run()
+    assert link.decode(_link(one)).seed == 4242
+    other.run()
+    assert link.decode(_link(other)).seed != 4242
+    assert _visit(**{link.PARAMETER: _link(one)}).session_state["scenario"].seed == 4242
+
+
+def test_a_broken_link_is_one_sentence_and_the_page_still_works():
+    at = _visit(**{link.PARAMETER: "nonsense"})
+    assert "link holds no scenario" in at.error[0].value
+    assert at.session_state["scenario"].profile
+    assert link.decode(_link(at)) == at.session_state["scenario"]
+
+
+def test_a_link_to_a_profile_of_somebody_else_says_what_to_do():
+    asked = open_scenario("h100_chat").with_(profile="elsewhere")
+    at = _visit(**{link.PARAMETER: link.encode(asked)})
+    assert any("no profile 'elsewhere' here" in each.value for each in at.warning)
