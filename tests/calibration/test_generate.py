@@ -192,6 +192,15 @@ def test_without_a_draft_the_one_of_the_distill_command_is_made_whatever_the_dty
     assert asked == [("bfloat16", DistillSettings())]
 
 
+def test_what_no_draft_could_do_is_refused_before_one_is_made(command, monkeypatch):
+    monkeypatch.setattr("calibration.generate.distilled_draft", None)  # calling it would raise
+    result = command(
+        *of("draft_model"), "--tree", "2x2", "--contract", "block", "--temperature", "1"
+    )
+    assert result.exit_code == 2
+    assert "verifies chains only" in result.stderr
+
+
 CONTRACTS = ("exact", *SHORT_NAMES, *CONTRACT_NAMES)
 
 

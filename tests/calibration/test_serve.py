@@ -181,6 +181,35 @@ def test_a_stop_string_ends_the_text_wherever_a_cycle_stands(pair, prompt_ids, p
     all_returned(run, cache)
 
 
+ENDED = ["chain 4", "fixture"]
+
+
+@pytest.mark.parametrize("kind", PROPOSERS)
+@pytest.mark.parametrize("topology", ENDED)
+def test_the_limit_ends_the_text_at_every_offset_of_a_cycle(
+    pair, prompt_ids, plain, kind, topology
+):
+    limits = list(range(1, 13))
+    requests = asked([prompt_ids[1]] * len(limits), limits)
+    run, cache = served(pair.service(kind, requests, topology))
+    assert outputs(run) == [plain[1][:limit] for limit in limits]
+    all_returned(run, cache)
+
+
+@pytest.mark.parametrize("kind", PROPOSERS)
+@pytest.mark.parametrize("topology", ENDED)
+def test_eos_ends_the_text_at_every_offset_of_a_cycle(pair, prompt_ids, plain, kind, topology):
+    for offset in range(10):
+        eos = plain[1][offset]
+        target = replace(pair.target, eos_token_ids=frozenset({eos}))
+        run, cache = served(
+            Pair(target, pair.draft).service(kind, asked([prompt_ids[1]]), topology)
+        )
+        assert outputs(run) == [plain[1][: plain[1].index(eos) + 1]]
+        assert run.texts[0].ending is Ending.EOS
+        all_returned(run, cache)
+
+
 def test_a_request_that_cannot_speculate_is_refused_or_runs_plainly_in_the_batch(
     pair, prompt_ids, plain
 ):
