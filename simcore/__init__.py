@@ -10,12 +10,25 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from simcore.errors import InfeasibleError, ProfileError, ScenarioError, SpecplanError
+    from simcore.errors import (
+        InfeasibleError,
+        PlanError,
+        ProfileError,
+        ScenarioError,
+        SpecplanError,
+    )
     from simcore.metrics.replicated import ReplicatedSummary, simulate_seeds
     from simcore.metrics.summary import Summary, summarise
     from simcore.planner.compare import compare, draft_lengths
     from simcore.planner.comparison import Comparison
+    from simcore.planner.load_estimate import (
+        LoadBasis,
+        LoadEstimate,
+        estimate_load,
+        load_basis,
+    )
     from simcore.planner.plan import make_plan
+    from simcore.planner.plan_diff import PlanDiff, diff_plans
     from simcore.planner.plan_file import read_plan
     from simcore.profile.store import StoredProfile, bundled_profiles, load_profile, write_profile
     from simcore.report.alerts import alerts_yaml
@@ -30,6 +43,10 @@ __all__ = [
     "CallerPolicy",
     "Comparison",
     "InfeasibleError",
+    "LoadBasis",
+    "LoadEstimate",
+    "PlanDiff",
+    "PlanError",
     "PolicyView",
     "ProfileError",
     "ReplicatedSummary",
@@ -42,9 +59,12 @@ __all__ = [
     "alerts_yaml",
     "bundled_profiles",
     "compare",
+    "diff_plans",
     "draft_lengths",
     "dump_scenario",
     "engine_settings",
+    "estimate_load",
+    "load_basis",
     "load_profile",
     "load_scenario",
     "load_test",
@@ -62,6 +82,10 @@ _MODULES = {
     "CallerPolicy": "simcore.serving.caller_policy",
     "Comparison": "simcore.planner.comparison",
     "InfeasibleError": "simcore.errors",
+    "LoadBasis": "simcore.planner.load_estimate",
+    "LoadEstimate": "simcore.planner.load_estimate",
+    "PlanDiff": "simcore.planner.plan_diff",
+    "PlanError": "simcore.errors",
     "PolicyView": "simcore.serving.caller_policy",
     "ProfileError": "simcore.errors",
     "ReplicatedSummary": "simcore.metrics.replicated",
@@ -74,9 +98,12 @@ _MODULES = {
     "alerts_yaml": "simcore.report.alerts",
     "bundled_profiles": "simcore.profile.store",
     "compare": "simcore.planner.compare",
+    "diff_plans": "simcore.planner.plan_diff",
     "draft_lengths": "simcore.planner.compare",
     "dump_scenario": "simcore.scenario",
     "engine_settings": "simcore.report.flags",
+    "estimate_load": "simcore.planner.load_estimate",
+    "load_basis": "simcore.planner.load_estimate",
     "load_profile": "simcore.profile.store",
     "load_scenario": "simcore.scenario",
     "load_test": "simcore.report.load_test",

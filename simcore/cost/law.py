@@ -157,7 +157,7 @@ class ProposerRun(_Law):
 class CostDomain(_Law):
     """The box that was measured; a step outside is extrapolated and counted."""
 
-    max_batch_size: int = Field(ge=1)
+    max_batch_size: int = Field(ge=1, description="requests of one step")
     max_context_tokens: int = Field(ge=1, description="of one request")
     max_query_tokens_per_request: int = Field(ge=1, description="1 + γ")
     max_step_tokens: int = Field(ge=1, description="query and prefill tokens of one step")
@@ -167,9 +167,9 @@ class FitError(_Law):
     """Relative error of the law on samples that the fit did not see."""
 
     num_samples: int = Field(ge=1)
-    median_rel: float = Field(ge=0.0)
-    p90_rel: float = Field(ge=0.0)
-    max_rel: float = Field(ge=0.0)
+    median_rel: float = Field(ge=0.0, description="share of the measured time")
+    p90_rel: float = Field(ge=0.0, description="share of the measured time")
+    max_rel: float = Field(ge=0.0, description="share of the measured time")
 
 
 class CostLaw(_Law):

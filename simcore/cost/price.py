@@ -261,3 +261,28 @@ def price_step(tables: LawTables, shape: StepShape) -> tuple[float, float, float
 def price(tables: LawTables, shape: StepShape) -> tuple[float, float, float, float]:
     """`price_step` for callers in Python."""
     return price_step(tables, shape)
+
+
+@compiled_entry
+def price_steps(
+    tables: LawTables, shapes: NDArray[np.float64], seconds: NDArray[np.float64]
+) -> None:
+    """Whole step time of many shapes: rows [num_steps, fields of StepShape] into `seconds`."""
+    for row in range(len(shapes)):
+        values = shapes[row]
+        shape = StepShape(
+            values[0],
+            values[1],
+            values[2],
+            values[3],
+            values[4],
+            values[5],
+            values[6],
+            values[7],
+            values[8],
+            values[9],
+            values[10],
+            values[11],
+        )
+        propose_s, target_s, reconcile_s, overhead_s = price_step(tables, shape)
+        seconds[row] = propose_s + target_s + reconcile_s + overhead_s

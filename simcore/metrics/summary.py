@@ -68,12 +68,12 @@ class TokenAccount(Frozen):
 class TimeAccount(Frozen):
     """Shares of replica time, summing to 1."""
 
-    propose: float
-    target: float
-    reconcile: float
-    overhead: float
+    propose: float = Field(description="share of replica time, as the next")
+    target: float = Field(description="share; prefills included")
+    reconcile: float = Field(description="share")
+    overhead: float = Field(description="share")
     down: float = Field(description="from a failure until the replica served again")
-    idle: float
+    idle: float = Field(description="share")
 
 
 class KVAccount(Frozen):
