@@ -201,10 +201,10 @@ def test_the_limit_ends_the_text_at_every_offset_of_a_cycle(
 def test_eos_ends_the_text_at_every_offset_of_a_cycle(pair, prompt_ids, plain, kind, topology):
     for offset in range(10):
         eos = plain[1][offset]
-        target = replace(pair.target, eos_token_ids=frozenset({eos}))
-        run, cache = served(
-            Pair(target, pair.draft).service(kind, asked([prompt_ids[1]]), topology)
-        )
+        ending = [
+            replace(model, eos_token_ids=frozenset({eos})) for model in (pair.target, pair.draft)
+        ]
+        run, cache = served(Pair(*ending).service(kind, asked([prompt_ids[1]]), topology))
         assert outputs(run) == [plain[1][: plain[1].index(eos) + 1]]
         assert run.texts[0].ending is Ending.EOS
         all_returned(run, cache)
