@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     )
     from simcore.metrics.replicated import ReplicatedSummary, simulate_seeds
     from simcore.metrics.summary import Summary, summarise
+    from simcore.planner.capacity import find_capacity
+    from simcore.planner.capacity_document import Capacity
     from simcore.planner.compare import compare, draft_lengths
     from simcore.planner.comparison import Comparison
     from simcore.planner.load_estimate import (
@@ -30,6 +32,11 @@ if TYPE_CHECKING:
     from simcore.planner.plan import make_plan
     from simcore.planner.plan_diff import PlanDiff, diff_plans
     from simcore.planner.plan_file import read_plan
+    from simcore.planner.replicas import find_replicas
+    from simcore.planner.run_store import RunStore
+    from simcore.planner.sweep import sweep
+    from simcore.planner.sweep_result import SweepResult
+    from simcore.planner.sweep_space import SweepSpace, load_sweep
     from simcore.profile.store import StoredProfile, bundled_profiles, load_profile, write_profile
     from simcore.report.alerts import alerts_yaml
     from simcore.report.flags import engine_settings
@@ -41,6 +48,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CallerPolicy",
+    "Capacity",
     "Comparison",
     "InfeasibleError",
     "LoadBasis",
@@ -50,12 +58,15 @@ __all__ = [
     "PolicyView",
     "ProfileError",
     "ReplicatedSummary",
+    "RunStore",
     "Scenario",
     "ScenarioError",
     "SimulationResult",
     "SpecplanError",
     "StoredProfile",
     "Summary",
+    "SweepResult",
+    "SweepSpace",
     "alerts_yaml",
     "bundled_profiles",
     "compare",
@@ -64,9 +75,12 @@ __all__ = [
     "dump_scenario",
     "engine_settings",
     "estimate_load",
+    "find_capacity",
+    "find_replicas",
     "load_basis",
     "load_profile",
     "load_scenario",
+    "load_sweep",
     "load_test",
     "make_plan",
     "open_scenario",
@@ -74,12 +88,14 @@ __all__ = [
     "simulate",
     "simulate_seeds",
     "summarise",
+    "sweep",
     "write_profile",
 ]
 
 # Each name is loaded when it is first used: a run without a plan need not wait for scipy.
 _MODULES = {
     "CallerPolicy": "simcore.serving.caller_policy",
+    "Capacity": "simcore.planner.capacity_document",
     "Comparison": "simcore.planner.comparison",
     "InfeasibleError": "simcore.errors",
     "LoadBasis": "simcore.planner.load_estimate",
@@ -89,12 +105,15 @@ _MODULES = {
     "PolicyView": "simcore.serving.caller_policy",
     "ProfileError": "simcore.errors",
     "ReplicatedSummary": "simcore.metrics.replicated",
+    "RunStore": "simcore.planner.run_store",
     "Scenario": "simcore.scenario",
     "ScenarioError": "simcore.errors",
     "SimulationResult": "simcore.serving.simulation",
     "SpecplanError": "simcore.errors",
     "StoredProfile": "simcore.profile.store",
     "Summary": "simcore.metrics.summary",
+    "SweepResult": "simcore.planner.sweep_result",
+    "SweepSpace": "simcore.planner.sweep_space",
     "alerts_yaml": "simcore.report.alerts",
     "bundled_profiles": "simcore.profile.store",
     "compare": "simcore.planner.compare",
@@ -104,8 +123,11 @@ _MODULES = {
     "engine_settings": "simcore.report.flags",
     "estimate_load": "simcore.planner.load_estimate",
     "load_basis": "simcore.planner.load_estimate",
+    "find_capacity": "simcore.planner.capacity",
+    "find_replicas": "simcore.planner.replicas",
     "load_profile": "simcore.profile.store",
     "load_scenario": "simcore.scenario",
+    "load_sweep": "simcore.planner.sweep_space",
     "load_test": "simcore.report.load_test",
     "make_plan": "simcore.planner.plan",
     "open_scenario": "simcore.scenario_files",
@@ -113,6 +135,7 @@ _MODULES = {
     "simulate": "simcore.serving.simulation",
     "simulate_seeds": "simcore.metrics.replicated",
     "summarise": "simcore.metrics.summary",
+    "sweep": "simcore.planner.sweep",
     "write_profile": "simcore.profile.store",
 }
 

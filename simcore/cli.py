@@ -13,7 +13,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from simcore.commands import acceptance, diff, estimate, import_files, schema, settings, tree
+from simcore.commands import (
+    acceptance,
+    capacity,
+    diff,
+    estimate,
+    import_files,
+    schema,
+    settings,
+    sweep,
+    tree,
+)
 from simcore.commands.progress import progress
 from simcore.errors import ScenarioError, SpecplanError
 from simcore.report.plain import visible
@@ -35,11 +45,13 @@ app = typer.Typer(
 app.add_typer(acceptance.commands, name="acceptance")
 app.add_typer(tree.commands, name="tree")
 
+capacity.register(app)
 diff.register(app)
 estimate.register(app)
 import_files.register(app)
 schema.register(app)
 settings.register(app)
+sweep.register(app)
 
 ScenarioArgument = Annotated[
     str,

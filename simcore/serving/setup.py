@@ -43,7 +43,7 @@ from simcore.serving.state import (
 from simcore.speculation import DraftMode, Speculation
 from simcore.workload.lengths import declared_max_tokens
 from simcore.workload.prefixes import Prefixes, no_prefixes, shared_prefixes
-from simcore.workload.sampling import IntArray, RequestBatch, sample_requests
+from simcore.workload.sampling import Draw, IntArray, RequestBatch, sample_requests
 
 CHANGES_PER_CHUNK = 1000
 NO_LIMIT = 1 << 40
@@ -95,6 +95,7 @@ def new_state(
     *,
     traces: TraceSet | None = None,
     variation: Variation | None = None,
+    draw: Draw = sample_requests,
 ) -> Prepared:
     """Check the scenario against its profile, draw its requests, set up its service.
 
@@ -117,7 +118,7 @@ def new_state(
     _check_policy(scenario, model)
     loaded = reference if gamma > 0 else None
     budget = kv_budget(stored.profile, deployment, scenario.speculation)
-    batch = sample_requests(
+    batch = draw(
         scenario.workload, model.domain_names, model.traces, scenario.seed, pools=variation.pools
     )
     if model.fitted is not None and gamma > 0:
@@ -321,6 +322,7 @@ def _limits(scenario: Scenario, parts: Parts) -> Record:
         retracts_youngest=rules.retracts_youngest,
         admits_whole_life=rules.admits_whole_life,
         pads_drafts=rules.pads_drafts,
+        shortens_last_drafts=rules.shortens_last_drafts,
         routing=ROUTING[deployment.routing],
         num_uncounted=int(scenario.warmup_fraction * len(batch.arrival_s)),
         num_open=batch.turns.num_open,
