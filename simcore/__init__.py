@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     )
     from simcore.metrics.replicated import ReplicatedSummary, simulate_seeds
     from simcore.metrics.summary import Summary, summarise
+    from simcore.planner.capacity import find_capacity
+    from simcore.planner.capacity_document import Capacity
     from simcore.planner.case import Case, case_of
     from simcore.planner.compare import compare, draft_lengths
     from simcore.planner.comparison import Comparison
@@ -33,8 +35,13 @@ if TYPE_CHECKING:
     from simcore.planner.plan import make_plan
     from simcore.planner.plan_diff import PlanDiff, diff_plans
     from simcore.planner.plan_file import read_plan
+    from simcore.planner.replicas import find_replicas
+    from simcore.planner.run_store import RunStore
     from simcore.planner.sensitivity import sensitivity
     from simcore.planner.sensitivity_document import Sensitivity
+    from simcore.planner.sweep import sweep
+    from simcore.planner.sweep_result import SweepResult
+    from simcore.planner.sweep_space import SweepSpace, load_sweep
     from simcore.planner.uncertainty import Uncertainty, explain_uncertainty
     from simcore.profile.store import StoredProfile, bundled_profiles, load_profile, write_profile
     from simcore.report.alerts import alerts_yaml
@@ -47,6 +54,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CallerPolicy",
+    "Capacity",
     "Case",
     "Comparison",
     "CrossoverMap",
@@ -58,6 +66,7 @@ __all__ = [
     "PolicyView",
     "ProfileError",
     "ReplicatedSummary",
+    "RunStore",
     "Scenario",
     "ScenarioError",
     "Sensitivity",
@@ -65,6 +74,8 @@ __all__ = [
     "SpecplanError",
     "StoredProfile",
     "Summary",
+    "SweepResult",
+    "SweepSpace",
     "Uncertainty",
     "alerts_yaml",
     "bundled_profiles",
@@ -77,9 +88,12 @@ __all__ = [
     "engine_settings",
     "estimate_load",
     "explain_uncertainty",
+    "find_capacity",
+    "find_replicas",
     "load_basis",
     "load_profile",
     "load_scenario",
+    "load_sweep",
     "load_test",
     "make_plan",
     "open_scenario",
@@ -88,12 +102,14 @@ __all__ = [
     "simulate",
     "simulate_seeds",
     "summarise",
+    "sweep",
     "write_profile",
 ]
 
 # Each name is loaded when it is first used: a run without a plan need not wait for scipy.
 _MODULES = {
     "CallerPolicy": "simcore.serving.caller_policy",
+    "Capacity": "simcore.planner.capacity_document",
     "Case": "simcore.planner.case",
     "Comparison": "simcore.planner.comparison",
     "CrossoverMap": "simcore.planner.crossover_document",
@@ -105,6 +121,7 @@ _MODULES = {
     "PolicyView": "simcore.serving.caller_policy",
     "ProfileError": "simcore.errors",
     "ReplicatedSummary": "simcore.metrics.replicated",
+    "RunStore": "simcore.planner.run_store",
     "Scenario": "simcore.scenario",
     "ScenarioError": "simcore.errors",
     "Sensitivity": "simcore.planner.sensitivity_document",
@@ -112,6 +129,8 @@ _MODULES = {
     "SpecplanError": "simcore.errors",
     "StoredProfile": "simcore.profile.store",
     "Summary": "simcore.metrics.summary",
+    "SweepResult": "simcore.planner.sweep_result",
+    "SweepSpace": "simcore.planner.sweep_space",
     "Uncertainty": "simcore.planner.uncertainty",
     "alerts_yaml": "simcore.report.alerts",
     "bundled_profiles": "simcore.profile.store",
@@ -124,9 +143,12 @@ _MODULES = {
     "engine_settings": "simcore.report.flags",
     "estimate_load": "simcore.planner.load_estimate",
     "explain_uncertainty": "simcore.planner.uncertainty",
+    "find_capacity": "simcore.planner.capacity",
+    "find_replicas": "simcore.planner.replicas",
     "load_basis": "simcore.planner.load_estimate",
     "load_profile": "simcore.profile.store",
     "load_scenario": "simcore.scenario",
+    "load_sweep": "simcore.planner.sweep_space",
     "load_test": "simcore.report.load_test",
     "make_plan": "simcore.planner.plan",
     "open_scenario": "simcore.scenario_files",
@@ -135,6 +157,7 @@ _MODULES = {
     "simulate": "simcore.serving.simulation",
     "simulate_seeds": "simcore.metrics.replicated",
     "summarise": "simcore.metrics.summary",
+    "sweep": "simcore.planner.sweep",
     "write_profile": "simcore.profile.store",
 }
 

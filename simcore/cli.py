@@ -15,6 +15,7 @@ import typer
 
 from simcore.commands import (
     acceptance,
+    capacity,
     crossover,
     diff,
     estimate,
@@ -22,6 +23,7 @@ from simcore.commands import (
     schema,
     sensitivity,
     settings,
+    sweep,
     tree,
 )
 from simcore.commands.progress import progress
@@ -45,6 +47,7 @@ app = typer.Typer(
 app.add_typer(acceptance.commands, name="acceptance")
 app.add_typer(tree.commands, name="tree")
 
+capacity.register(app)
 crossover.register(app)
 diff.register(app)
 estimate.register(app)
@@ -52,6 +55,7 @@ import_files.register(app)
 schema.register(app)
 sensitivity.register(app)
 settings.register(app)
+sweep.register(app)
 
 ScenarioArgument = Annotated[
     str,

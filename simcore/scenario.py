@@ -47,6 +47,10 @@ __all__ = [
 MAX_BATCH, MAX_COUNT, MAX_KV_TOKENS = 1_000_000, 1_000_000_000, 10**15
 
 UNUSUAL_BREAKS = re.compile("[\r\x85\u2028\u2029]")
+REQUEST_LIMITS = ("ttft_s", "tpot_s", "itl_s", "e2e_s")  # of the SLO
+EVERY_LIMIT = "every_limit"
+USUAL_GOODPUT_FRACTION = 0.95
+
 DATA_PATHS = ("arrivals.path", "lengths.path", "lengths.file.path")  # of the workload
 
 # --- deployment: what serves -------------------------------------------------------------------
@@ -185,11 +189,50 @@ class Deployment(Frozen):
 
 
 class SLO(Frozen):
-    """What a request must meet to count as goodput; an absent limit is not checked."""
+    """What a request must meet to count as goodput, and how many requests must.
+
+    An absent limit is not checked. `percentile` and `goodput_fraction` are of the service: they
+    decide whether it meets the SLO at a load (capacity), and change no request's goodput.
+    """
 
     ttft_s: float | None = Field(None, gt=0.0)
     tpot_s: float | None = Field(None, gt=0.0)
+    itl_s: float | None = Field(
+        None,
+        gt=0.0,
+        description="of the longest gap between two emissions of a request: the same per token and "
+        "per burst, since tokens of one burst come together",
+    )
     e2e_s: float | None = Field(None, gt=0.0)
+    percentile: float | None = Field(
+        None, gt=0.0, lt=100.0, description="each limit holds at this percentile of the requests"
+    )
+    goodput_fraction: float | None = Field(
+        None,
+        gt=0.0,
+        lt=1.0,
+        description="share of the requests that meet every limit; null: 0.95 where percentile is "
+        "null too",
+    )
+
+    def limits(self) -> dict[str, float]:
+        """Field -> limit in seconds, of those that are checked."""
+        stated = {name: getattr(self, name) for name in REQUEST_LIMITS}
+        return {name: limit for name, limit in stated.items() if limit is not None}
+
+    def required_shares(self) -> dict[str, float]:
+        """Share of the requests that must meet each limit, and EVERY_LIMIT, at once.
+
+        A limit holds at the p-th percentile where p % of the requests meet it.
+        """
+        shares: dict[str, float] = {}
+        if self.percentile is not None:
+            shares = dict.fromkeys(self.limits(), self.percentile / 100.0)
+        if self.goodput_fraction is not None:
+            shares[EVERY_LIMIT] = self.goodput_fraction
+        elif self.percentile is None:
+            shares[EVERY_LIMIT] = USUAL_GOODPUT_FRACTION
+        return shares
 
 
 class Scenario(Frozen):
@@ -260,34 +303,51 @@ class _UniqueKeys(yaml.SafeLoader):
         return super().construct_mapping(node, deep=deep)
 
 
+def read_yaml(path: Path, expected: str) -> object:
+    """The content of a YAML (or JSON) file. Raises ScenarioError."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise _cannot_read(str(path), error, expected) from None
+    return _parse_yaml(text, str(path), expected)
+
+
+def _parse_yaml(text: str, origin: str, expected: str) -> object:
+    try:
+        found: object = yaml.load(text, Loader=_UniqueKeys)
+    except (yaml.YAMLError, RecursionError) as error:
+        raise _cannot_read(origin, error, expected) from None
+    return found
+
+
+def _cannot_read(origin: str, error: Exception, expected: str) -> ScenarioError:
+    return ScenarioError(
+        f"cannot read {origin}: {' '.join(str(error).split())}; expected {expected} in YAML"
+    )
+
+
 def load_scenario(path: Path) -> Scenario:
     """Read a scenario from YAML (or JSON, which is YAML). Raises ScenarioError.
 
     A profile folder or a recorded file given relative to the scenario's own folder is made
     absolute, so that the scenario means the same wherever it is written again.
     """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ScenarioError(
-            f"cannot read {path}: {' '.join(str(error).split())}; expected a scenario in YAML"
-        ) from None
-    scenario = read_scenario(text, str(path))
-    changes = _data_paths(scenario, path.parent)
-    if (path.parent / scenario.profile).exists():
-        changes["profile"] = _absolute(scenario.profile, path.parent)
+    return with_absolute_paths(
+        parse_scenario(read_yaml(path, "a scenario"), str(path)), path.parent
+    )
+
+
+def with_absolute_paths(scenario: Scenario, folder: Path) -> Scenario:
+    """The scenario with the paths that it gives relative to `folder` made absolute."""
+    changes = _data_paths(scenario, folder)
+    if (folder / scenario.profile).exists():
+        changes["profile"] = _absolute(scenario.profile, folder)
     return scenario.with_(**changes) if changes else scenario
 
 
 def read_scenario(text: str, origin: str) -> Scenario:
     """A scenario from YAML (or JSON) text, its paths as they stand. Raises ScenarioError."""
-    try:
-        raw = yaml.load(text, Loader=_UniqueKeys)
-    except (yaml.YAMLError, RecursionError) as error:
-        raise ScenarioError(
-            f"cannot read {origin}: {' '.join(str(error).split())}; expected a scenario in YAML"
-        ) from None
-    return parse_scenario(raw, origin)
+    return parse_scenario(_parse_yaml(text, origin, "a scenario"), origin)
 
 
 def _data_paths(scenario: Scenario, folder: Path) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 import typer
 from pydantic import ValidationError
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 TraceCounts = Literal["accepted", "emitted"]
 TracePer = Literal["position", "cycle"]
-ProposerKind = Literal["ngram", "draft_model", "eagle"]
+ProposerKind = Literal["ngram", "suffix", "lookahead", "layer_skip", "draft_model", "eagle"]
 
 
 def register(app: typer.Typer) -> None:
@@ -68,6 +68,10 @@ def import_command(
     draft_dtype: Annotated[str | None, typer.Option()] = None,
     draft_quantization: Annotated[str | None, typer.Option()] = None,
     engine_version: Annotated[str | None, typer.Option(help="of the program that counted")] = None,
+    num_requests: Annotated[
+        int | None,
+        typer.Option("--requests", help="that counters are of, where the engine counts none"),
+    ] = None,
     context: Annotated[
         tuple[int, int] | None, typer.Option(help="tokens that the context lay between")
     ] = None,
@@ -102,6 +106,7 @@ def import_command(
         "draft_dtype": draft_dtype,
         "draft_quantization": draft_quantization,
         "engine_version": engine_version,
+        "num_requests": num_requests,
         "context_tokens": context,
         "column": column,
         "accepted_or_emitted": counts,
@@ -183,7 +188,7 @@ def _with_kind(options: "ImportOptions", into: str | None) -> "ImportOptions":
     if options.proposer_kind is not None or options.proposer is None:
         return options
     held = load_profile_or_part(into)[0].proposers if into is not None else {}
-    known = {"ngram": "ngram", "draft_model": "draft_model", "eagle": "eagle"}
+    known: dict[str, str] = {kind: kind for kind in get_args(ProposerKind)}
     known |= {name: each.kind for name, each in held.items()}
     return options.model_copy(update={"proposer_kind": known.get(options.proposer)})
 

@@ -17,20 +17,28 @@ class _Law(BaseModel):
 
 
 class TargetLaw(_Law):
-    """Seconds of one target pass: f(query tokens) + r·requests + k·KV tokens read.
+    """Seconds of one target pass: f(query tokens) + r·requests + s·scored + k·KV tokens read.
 
     f is piecewise linear through (`knot_tokens`, `knot_s`), non-decreasing; beyond the last knot
     it goes on with the last slope and the step is counted as extrapolated. k differs between a
     request with one query token and one with several: engines run other attention kernels there.
+    Scored tokens get logits: roots and drafts, and of a prefill chunk the last token alone, which
+    counts where the output layer is a large part of the model.
     """
 
     knot_tokens: tuple[int, ...] = Field(min_length=2)
     knot_s: tuple[float, ...] = Field(min_length=2)
     per_request_s: float = Field(0.0, ge=0.0)
+    per_scored_token_s: float = Field(0.0, ge=0.0, description="times tokens that get logits")
     per_kv_token_plain_s: float = Field(ge=0.0, description="requests with one query token")
     per_kv_token_verify_s: float = Field(ge=0.0, description="requests with several")
     per_attention_pair_s: float = Field(
         0.0, ge=0.0, description="requests with several: times each pair of query and KV token"
+    )
+    pads_attention: bool = Field(
+        False,
+        description="attention runs over the decoding batch padded to its widest query and its "
+        "longest context: an engine without ragged kernels. Linear layers are not padded",
     )
 
     @model_validator(mode="after")

@@ -24,6 +24,7 @@ from simcore.records import Record, new_record
 RATE_DTYPE = np.dtype(
     [
         ("per_request_s", "f8"),
+        ("per_scored_token_s", "f8"),
         ("per_kv_token_plain_s", "f8"),
         ("per_kv_token_verify_s", "f8"),
         ("per_attention_pair_s", "f8"),
@@ -35,6 +36,7 @@ RATE_DTYPE = np.dtype(
         ("per_prefill_token_s", "f8"),  # the draft's prefill
         ("switch_on_base_s", "f8"),
         ("switch_on_per_token_s", "f8"),
+        ("pads_attention", "f8"),  # 1: attention as of the widest and longest decoding request
         ("speculative_factor", "f8"),  # scales steps that draft, for cost uncertainty
         ("max_batch_size", "i8"),
         ("max_context_tokens", "i8"),
@@ -96,6 +98,7 @@ def law_tables(
     rate = new_record(
         RATE_DTYPE,
         per_request_s=target.per_request_s,
+        per_scored_token_s=target.per_scored_token_s,
         per_kv_token_plain_s=target.per_kv_token_plain_s,
         per_kv_token_verify_s=target.per_kv_token_verify_s,
         per_attention_pair_s=target.per_attention_pair_s,
@@ -107,6 +110,7 @@ def law_tables(
         per_prefill_token_s=prefill_s,
         switch_on_base_s=run.switch_on.base_s,
         switch_on_per_token_s=run.switch_on.per_token_s,
+        pads_attention=float(target.pads_attention),
         speculative_factor=speculative_factor,
         max_batch_size=law.domain.max_batch_size,
         max_context_tokens=law.domain.max_context_tokens,
@@ -201,9 +205,12 @@ def _piecewise(knots: NDArray[np.float64], values: NDArray[np.float64], tokens: 
 def _target(tables: LawTables, shape: StepShape) -> float:
     """Seconds of the target pass: f(padded tokens) + requests + KV + communication, by regime."""
     tokens, regime = graph_of(tables.regimes, shape)
+    prefilling = shape.num_requests - shape.num_decoding  # each has its last token scored
+    scored = shape.query_tokens - shape.prefill_tokens + prefilling
     gpu_s = (
         _piecewise(tables.knot_tokens, tables.knot_s, tokens)
         + tables.rate.per_request_s * shape.num_requests
+        + tables.rate.per_scored_token_s * scored
         + tables.rate.per_kv_token_plain_s * shape.plain_context_tokens
         + tables.rate.per_kv_token_verify_s * shape.verify_context_tokens
         + tables.rate.per_attention_pair_s * shape.attention_pairs

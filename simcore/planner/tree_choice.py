@@ -90,9 +90,7 @@ def choose_tree(
     `context_tokens` of one request; None: the recorded prompt and half of the output, on average.
     Raises TreeError where the limits or the rule do not fit the recording.
     """
-    _check(recording, limits)
-    width = min(limits.width, limits.num_nodes)
-    search = TreeSearch(recording, recording.children(rule, width), width)
+    search = _search(recording, limits, rule)
     price = None
     if batch_size is None:
         tree = search.settle(search.sequoia(limits.num_nodes, limits.depth))
@@ -111,6 +109,37 @@ def choose_tree(
         candidates=candidates,
         tree=None if tree is None else view_tree(recording, tree, rule),
     )
+
+
+def tree_of_budget(
+    recording: TreeRecording, limits: TreeLimits, rule: SiblingRule = SiblingRule.TOP_K
+) -> DraftTree:
+    """The tree of this size that emits most. Raises TreeError as `choose_tree` does."""
+    search = _search(recording, limits, rule)
+    tree = search.settle(search.sequoia(limits.num_nodes, limits.depth))
+    assert tree is not None  # this chooser always gives one
+    return tree
+
+
+def fastest_tree(
+    recording: TreeRecording,
+    limits: TreeLimits,
+    rule: SiblingRule = SiblingRule.TOP_K,
+    *,
+    batch_size: int,
+    context_tokens: int,
+) -> DraftTree | None:
+    """The tree within `limits` that emits fastest at this batch; None where plain decoding does.
+
+    `choose_tree` says the same and why. Raises TreeError as it does.
+    """
+    return _price(_search(recording, limits, rule), limits, batch_size, context_tokens)[1]
+
+
+def _search(recording: TreeRecording, limits: TreeLimits, rule: SiblingRule) -> TreeSearch:
+    _check(recording, limits)
+    width = min(limits.width, limits.num_nodes)
+    return TreeSearch(recording, recording.children(rule, width), width)
 
 
 def _check(recording: TreeRecording, limits: TreeLimits) -> None:

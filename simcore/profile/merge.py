@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import pyarrow as pa
 from pydantic import ValidationError
@@ -20,6 +20,7 @@ from simcore.profile.schema import (
     Profile,
     ProfilePart,
     Proposer,
+    ProposerKind,
     Provenance,
     Source,
 )
@@ -216,8 +217,8 @@ def _add_proposer(draft: _Draft, name: str, options: ImportOptions) -> None:
         )
     if kind is None:
         raise EngineFileError(
-            f"proposer {name!r} is new; state what it is with --proposer-kind ngram, draft_model "
-            "or eagle"
+            f"proposer {name!r} is new; state what it is with --proposer-kind: one of "
+            f"{', '.join(get_args(ProposerKind))}"
         )
     draft.values["proposers"] = proposers | {name: Proposer(kind=kind)}
 
@@ -275,8 +276,15 @@ def _with_held_phases(law: CostLaw, held: CostLaw, samples: "pd.DataFrame") -> C
     priced, phases = set(samples["proposer"].dropna()), set(samples["phase"])
     kept = {name: each for name, each in held.propose.items() if name not in priced}
     changes: dict[str, object] = {"propose": law.propose | kept}
-    for name in ("idle_propose", "proposer_runs", "host_overlap"):
+    for name in ("idle_propose", "host_overlap"):
         changes[name] = getattr(held, name)
+    # Samples time a proposer's prefill, and nothing else of what surrounds its calls.
+    changes["proposer_runs"] = held.proposer_runs | {
+        name: held.proposer_runs.get(name, run).model_copy(
+            update={"per_prefill_token_s": run.per_prefill_token_s}
+        )
+        for name, run in law.proposer_runs.items()
+    }
     if "reconcile" not in phases:
         changes["reconcile"] = held.reconcile
     if "overhead" not in phases:

@@ -6,6 +6,7 @@ import plotly.graph_objects as go
 
 from simcore.planner.estimate import Estimate
 from simcore.planner.speedup import CycleSurvival, SpeedupPoint
+from simcore.report.capacity_figures import capacity_figure, daily_figure
 from simcore.report.comparison_figures import comparison_figure
 from simcore.report.cost_figures import (
     cost_residuals_figure,
@@ -34,16 +35,20 @@ from simcore.report.style import (
     new_figure,
     parity_line,
 )
+from simcore.report.sweep_figures import load_gamma_figure
 
 __all__ = [
     "candidates_figure",
+    "capacity_figure",
     "comparison_figure",
     "cost_residuals_figure",
     "cost_samples_figure",
     "cycle_time_figure",
+    "daily_figure",
     "imported_survival_figure",
     "latency_figure",
     "load_figure",
+    "load_gamma_figure",
     "measured_box_figure",
     "speedup_figure",
     "survival_figure",
