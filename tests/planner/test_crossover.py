@@ -283,6 +283,14 @@ def test_moving_recordings_by_nothing_replays_them(recorded):
     assert tiny.estimate().tpot_s == pytest.approx(case.estimate().tpot_s, rel=1e-6)
 
 
+@given(shift=st.floats(-4.0, 4.0), more=st.floats(0.01, 2.0), gamma=st.integers(1, 8))
+def test_a_higher_shift_never_takes_more_cycles(recorded, shift, more, gamma):
+    case = case_of(*recorded).at_gamma(gamma)
+    lower, higher = (shifted(case, gamma, each).estimate() for each in (shift, shift + more))
+    assert higher.emitted_tokens_per_cycle >= lower.emitted_tokens_per_cycle * (1 - 1e-9)
+    assert higher.tpot_s <= lower.tpot_s * (1 + 1e-9)
+
+
 def test_easy_requests_stay_easier_when_acceptance_moves(recorded):
     case = case_of(*recorded).at_gamma(4)
     before = case.basis.cycle_law(case.scenario, case.scenario.speculation.modes()[4])
