@@ -20,6 +20,7 @@ page = st.navigation(
         st.Page("app_pages/capacity.py", title="Capacity"),
         st.Page("app_pages/compare.py", title="Compare"),
         st.Page("app_pages/calibrate.py", title="Calibrate"),
+        st.Page("app_pages/truth.py", title="Truth"),
     ]
 )
 try:

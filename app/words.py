@@ -85,6 +85,18 @@ DEMAND = (
     "The fewest replicas that meet the objective, simulated with the routing of the scenario. The "
     "example day is an invented curve; `specplan capacity --daily FILE` reads your own."
 )
+TRUTH_PAGE = (
+    "Engines were calibrated, then predicted, and only then measured; nothing is fitted on what is "
+    "shown here. Causes of the errors stand in docs/validation.md."
+)
+TRUTH = (
+    "Error: predicted over measured, less 1. Noise: how far apart two measurements of the same "
+    "cell lie."
+)
+CLOSED_FORM = (
+    "Sliders use a closed form. Median and 90th percentile of its error over randomly drawn "
+    "scenarios:"
+)
 IMPORT_FILES = (
     "Text or Parquet files as the engine or the load generator wrote them. Nothing in them is "
     "executed; files over 20 MB are refused."
@@ -127,6 +139,7 @@ def sampling_label(sampling: Sampling) -> str:
         parts = [f"temperature {sampling.temperature:g}"]
     parts += [f"top-k {sampling.top_k}"] if sampling.top_k else []
     parts += [f"top-p {sampling.top_p:g}"] if sampling.top_p < 1.0 else []
+    parts += [sampling.further] if sampling.further else []
     return ", ".join(parts)
 
 

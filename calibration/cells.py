@@ -62,6 +62,10 @@ class WholeChains:
         """As the proposer does."""
         self.proposer.reconcile(cycles)
 
+    def learn(self, output_ids: Sequence[int]) -> None:
+        """As the proposer does."""
+        self.proposer.learn(output_ids)
+
     def forget(self, request: int) -> None:
         """As the proposer does."""
         self.proposer.forget(request)

@@ -36,6 +36,7 @@ from simcore.report.style import (
     parity_line,
 )
 from simcore.report.sweep_figures import load_gamma_figure
+from simcore.report.truth_figures import truth_figure
 
 __all__ = [
     "candidates_figure",
@@ -55,6 +56,7 @@ __all__ = [
     "time_figure",
     "timeline_figure",
     "tokens_figure",
+    "truth_figure",
 ]
 
 PHASES = (  # field of StepTime, name, colour, hatching
