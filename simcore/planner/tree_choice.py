@@ -90,9 +90,7 @@ def choose_tree(
     `context_tokens` of one request; None: the recorded prompt and half of the output, on average.
     Raises TreeError where the limits or the rule do not fit the recording.
     """
-    _check(recording, limits)
-    width = min(limits.width, limits.num_nodes)
-    search = TreeSearch(recording, recording.children(rule, width), width)
+    search = _search(recording, limits, rule)
     price = None
     if batch_size is None:
         tree = search.settle(search.sequoia(limits.num_nodes, limits.depth))
@@ -111,6 +109,28 @@ def choose_tree(
         candidates=candidates,
         tree=None if tree is None else view_tree(recording, tree, rule),
     )
+
+
+def fastest_tree(
+    recording: TreeRecording,
+    limits: TreeLimits,
+    rule: SiblingRule = SiblingRule.TOP_K,
+    *,
+    batch_size: int,
+    context_tokens: int,
+) -> DraftTree | None:
+    """Only the tree of `choose_tree` with a batch, for sliders; None where plain decoding wins.
+
+    Raises TreeError where the limits or the rule do not fit the recording.
+    """
+    search = _search(recording, limits, rule)
+    return _price(search, limits, batch_size, context_tokens)[1]
+
+
+def _search(recording: TreeRecording, limits: TreeLimits, rule: SiblingRule) -> TreeSearch:
+    _check(recording, limits)
+    width = min(limits.width, limits.num_nodes)
+    return TreeSearch(recording, recording.children(rule, width), width)
 
 
 def _check(recording: TreeRecording, limits: TreeLimits) -> None:

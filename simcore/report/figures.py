@@ -4,8 +4,10 @@ from collections.abc import Sequence
 
 import plotly.graph_objects as go
 
+from simcore.acceptance.request_spread import PositionCount
 from simcore.planner.estimate import Estimate
 from simcore.planner.speedup import CycleSurvival, SpeedupPoint
+from simcore.report.acceptance_figures import rate_orders_figure, request_spread_figure
 from simcore.report.plan_figures import candidates_figure, load_figure
 from simcore.report.run_figures import (
     latency_figure,
@@ -13,11 +15,13 @@ from simcore.report.run_figures import (
     timeline_figure,
     tokens_figure,
 )
+from simcore.report.speedup_figures import break_even_figure, speedup_map_figure
 from simcore.report.style import (
     BLUE,
     GREEN,
     GREY,
     ORANGE,
+    PURPLE,
     VERMILLION,
     colour,
     dash,
@@ -27,17 +31,23 @@ from simcore.report.style import (
     new_figure,
     parity_line,
 )
+from simcore.report.tree_figures import tree_figure
 
 __all__ = [
+    "break_even_figure",
     "candidates_figure",
     "cycle_time_figure",
     "latency_figure",
     "load_figure",
+    "rate_orders_figure",
+    "request_spread_figure",
     "speedup_figure",
+    "speedup_map_figure",
     "survival_figure",
     "time_figure",
     "timeline_figure",
     "tokens_figure",
+    "tree_figure",
 ]
 
 PHASES = (  # field of StepTime, name, colour, hatching
@@ -48,8 +58,13 @@ PHASES = (  # field of StepTime, name, colour, hatching
 )
 
 
-def survival_figure(survival: CycleSurvival) -> go.Figure:
-    """s_k by draft position with its 95 % interval, against the curve of one pooled α."""
+def survival_figure(
+    survival: CycleSurvival, every_position: PositionCount | None = None
+) -> go.Figure:
+    """s_k by draft position with its 95 % interval, against the curve of one pooled α.
+
+    Of a tree, by depth. `every_position`: what counting over all output positions would say.
+    """
     alpha = survival.acceptance_rate
     positions = list(range(1, survival.gamma + 1))
     iid = [alpha**position for position in positions]
@@ -82,6 +97,17 @@ def survival_figure(survival: CycleSurvival) -> go.Figure:
         marker={"symbol": "x", "size": 8},
         hovertemplate="position %{x}<br>α^k %{y:.3f}<extra></extra>",
     )
+    if every_position is not None:
+        figure.add_scatter(
+            x=positions,
+            y=list(every_position.survival),
+            mode="lines+markers",
+            name="counted at every position: E[Y] = "
+            f"{every_position.mean_emitted_tokens:.2f} tokens a cycle",
+            line={"color": PURPLE, "dash": "dot"},
+            marker={"symbol": "diamond-open", "size": 9},
+            hovertemplate="position %{x}<br>over all output positions %{y:.3f}<extra></extra>",
+        )
     figure.update_xaxes(dtick=1)
     figure.update_yaxes(range=[0, 1.02])
     return figure
