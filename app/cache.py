@@ -37,7 +37,12 @@ def stored_profile(name: str) -> StoredProfile:
 
 def survivals(stored: StoredProfile, scenario: Scenario) -> dict[int, CycleSurvival]:
     """γ -> survival of the scenario's proposer; read from the traces once a combination."""
-    key = (
+    return _survivals(acceptance_key(stored, scenario), stored, scenario)
+
+
+def acceptance_key(stored: StoredProfile, scenario: Scenario) -> tuple[Any, ...]:
+    """What the choice of acceptance records depends on."""
+    return (
         stored.content_hash,
         scenario.speculation.proposer,
         scenario.contract.value,
@@ -45,7 +50,14 @@ def survivals(stored: StoredProfile, scenario: Scenario) -> dict[int, CycleSurvi
         tuple(sorted(scenario.workload.domains)),
         scenario.allow_mismatch,
     )
-    return _survivals(key, stored, scenario)
+
+
+def once(key: tuple[Any, ...], make: Callable[[], Any]) -> Any:
+    """What `make` gives, made once for all visitors; `key` names all that it depends on.
+
+    Only for results that nobody changes.
+    """
+    return _once(key, make)
 
 
 def _read_survivals(
@@ -57,6 +69,10 @@ def _read_survivals(
     return estimate_survival(_stored, _scenario, proposer)
 
 
+def _made(key: tuple[Any, ...], _make: Callable[[], Any]) -> Any:
+    return _make()
+
+
 def _read_profile(folder: Path, modified_ns: int) -> StoredProfile:
     return load_profile(folder)
 
@@ -65,6 +81,9 @@ def _read_profile(folder: Path, modified_ns: int) -> StoredProfile:
 _load: Callable[[Path, int], StoredProfile] = st.cache_resource(
     max_entries=16, show_spinner="Reading the profile …"
 )(_read_profile)
+_once: Callable[[tuple[Any, ...], Callable[[], Any]], Any] = st.cache_resource(
+    max_entries=256, show_spinner="Walking the recorded requests …"
+)(_made)
 _survivals: Callable[[tuple[Any, ...], StoredProfile, Scenario], dict[int, CycleSurvival]] = (
     st.cache_data(max_entries=128, show_spinner="Reading the acceptance records …")(_read_survivals)
 )

@@ -1,5 +1,6 @@
 """A policy of every kind that fits a draft: what a form starts from (docs/policies.md)."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from simcore.speculation import (
@@ -26,6 +27,7 @@ KINDS = (
 )
 TREE_KINDS = ("fixed", "batch_size_table", "acceptance_gate", "memory_pressure")
 SGLANG_CANDIDATES = (1, 3, 7)  # --speculative-adaptive's own
+LEAST_GATE = 0.01
 MILD, SEVERE = 0.2, 0.1  # shares of free blocks, as MemoryPressure's own ladder
 
 
@@ -80,20 +82,23 @@ def default_policy(
     `table` (planner.speedup_map.batch_size_table) and `threshold` (break_even_acceptance) are what
     the profile says; SGLang's and the project's own numbers stand elsewhere.
     """
-    if kind == "batch_size_table":
-        return BatchSizeTable(kind="batch_size_table", table=table)
-    if kind == "adaptive_ema":
-        own = {each for each in SGLANG_CANDIDATES if each < shape.depth}
-        return AdaptiveEMA(kind="adaptive_ema", candidates=tuple(sorted(own | {shape.depth})))
-    if kind == "acceptance_gate":
-        return AcceptanceGate(kind="acceptance_gate", threshold=min(max(threshold, 0.01), 0.99))
-    if kind == "goodput":
-        return GoodputPolicy(kind="goodput")
-    if kind == "memory_pressure":
-        return MemoryPressure(kind="memory_pressure", ladder=memory_ladder(shape))
-    if kind == "oracle":
-        return Oracle(kind="oracle")
-    return FixedPolicy()
+    own = {each for each in SGLANG_CANDIDATES if each < shape.depth}
+    made: dict[str, Callable[[], Policy]] = {
+        "fixed": FixedPolicy,
+        "batch_size_table": lambda: BatchSizeTable(kind="batch_size_table", table=table),
+        "adaptive_ema": lambda: AdaptiveEMA(
+            kind="adaptive_ema", candidates=tuple(sorted(own | {shape.depth}))
+        ),
+        "acceptance_gate": lambda: AcceptanceGate(
+            kind="acceptance_gate", threshold=min(max(threshold, LEAST_GATE), 1.0 - LEAST_GATE)
+        ),
+        "goodput": lambda: GoodputPolicy(kind="goodput"),
+        "memory_pressure": lambda: MemoryPressure(
+            kind="memory_pressure", ladder=memory_ladder(shape)
+        ),
+        "oracle": lambda: Oracle(kind="oracle"),
+    }
+    return made[kind]()
 
 
 def memory_ladder(

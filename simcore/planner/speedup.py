@@ -45,6 +45,9 @@ class CycleSurvival:
         return self.gamma if self.num_draft_tokens is None else self.num_draft_tokens
 
 
+OFF = CycleSurvival(0, (), (), (), 1.0, 0.0, 0.0, 0)  # a cycle without drafts emits one token
+
+
 @dataclass(frozen=True)
 class SpeedupPoint:
     """One γ at one batch and context."""
