@@ -10,7 +10,7 @@ from simcore.acceptance.request_spread import (
     request_spread,
 )
 from simcore.acceptance.topology.dynamic_tree import DynamicShape
-from simcore.acceptance.tree import DraftTree, chain
+from simcore.acceptance.tree import DraftTree
 from simcore.planner.speedup import CycleSurvival
 from simcore.planner.tree_choice import TreeLimits, fastest_tree
 from simcore.planner.tree_dynamic import DynamicView, view_dynamic
@@ -50,12 +50,12 @@ def all_survivals(stored: StoredProfile, scenario: Scenario) -> tuple[CycleSurvi
 
 
 def drawn_tree(stored: StoredProfile, scenario: Scenario) -> TreeView | None:
-    """The static tree or chain in force, replayed; None without traces."""
+    """The static tree in force, replayed; None where it is a chain."""
     found = recording(stored, scenario)
     wanted = scenario.speculation
-    if found is None:
+    if found is None or wanted.tree is None:
         return None
-    tree = chain(wanted.num_speculative_tokens) if wanted.tree is None else DraftTree(wanted.tree)
+    tree = DraftTree(wanted.tree)
     key = ("view", *acceptance_key(stored, scenario), tree.parents, wanted.tree_rule.value)
     view: TreeView = once(key, lambda: view_tree(found, tree, wanted.tree_rule))
     return view

@@ -10,6 +10,7 @@ from simcore.planner.speedup_map import speedup_map
 from simcore.policy_defaults import DraftShape
 from simcore.profile.store import StoredProfile
 from simcore.report.figures import cycle_time_figure, survival_figure
+from simcore.report.speedup_figures import draft_names
 from simcore.scenario import Scenario
 
 
@@ -31,9 +32,15 @@ def show_survival(
         batch_size, context_tokens = point
         proposer = scenario.speculation.proposer or ""
         found = speedup_map(stored, proposer, survivals, context_tokens, (batch_size,))
-        steps = [each for each in found.points[0] if each is not None]
+        steps = {
+            name: each
+            for name, each in zip(draft_names(survivals), found.points[0], strict=True)
+            if each is not None
+        }
         if steps:
-            show_figure(cycle_time_figure(steps), key="speculate.cycle_time")
+            show_figure(
+                cycle_time_figure(list(steps.values()), list(steps)), key="speculate.cycle_time"
+            )
         else:
             st.info("No step of this batch was measured; choose a smaller one.")
 

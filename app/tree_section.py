@@ -26,7 +26,7 @@ def show_tree(stored: StoredProfile, scenario: Scenario, survival: CycleSurvival
         show_figure(
             tree_figure(chain_nodes(survival), survival.mean_emitted_tokens), key="speculate.tree"
         )
-        st.caption("Shares are the published survival; trees with branches need traces.")
+        st.caption("A chain: each share is the survival of its position. " + words.TOPOLOGY)
         return
     show_figure(tree_figure(view.nodes, view.mean_emitted_tokens.value), key="speculate.tree")
     low, high = view.mean_emitted_tokens.interval

@@ -58,7 +58,7 @@ def offered_kinds(shape: DraftShape) -> tuple[str, ...]:
 
 def fits(policy: Policy, shape: DraftShape) -> bool:
     """Whether a policy that was made for other drafts can drive these."""
-    if policy.kind not in offered_kinds(shape):
+    if shape.is_tree and policy.kind not in TREE_KINDS:
         return False
     lengths = set(policy.draft_lengths(shape.depth))
     if shape.is_tree:

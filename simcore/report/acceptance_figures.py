@@ -23,7 +23,12 @@ def rate_orders_figure(orders: RateOrders) -> go.Figure:
         ("falling", orders.falling.survival, orders.falling.mean_emitted_tokens, _line(BLUE)),
         ("rising", orders.rising.survival, orders.rising.mean_emitted_tokens, _line(ORANGE, 1)),
         ("as measured", orders.given.survival, orders.given.mean_emitted_tokens, _line(GREY, 2)),
-        (f"all {orders.mean_rate:.3f}", mean, orders.iid_tokens, _line(VERMILLION, 3)),
+        (
+            f"every rate {orders.mean_rate:.2f}, the mean",
+            mean,
+            orders.iid_tokens,
+            _line(VERMILLION, 3),
+        ),
     ):
         is_given_twice = name == "as measured" and orders.given in (orders.falling, orders.rising)
         if is_given_twice:

@@ -113,18 +113,24 @@ def survival_figure(
     return figure
 
 
-def cycle_time_figure(points: Sequence[SpeedupPoint]) -> go.Figure:
-    """Milliseconds of one step by phase: plain decoding (γ = 0) and every γ, at one batch."""
+def cycle_time_figure(
+    points: Sequence[SpeedupPoint], names: Sequence[str] | None = None
+) -> go.Figure:
+    """Milliseconds of one step by phase: plain decoding (γ = 0) and every γ, at one batch.
+
+    `names` of the points (speedup_figures.draft_names) where trees are among them.
+    """
     first = points[0]
     steps = [first.plain, *(point.cycle for point in points)]
     tokens = [1.0, *(point.mean_emitted_tokens for point in points)]
-    names = ["0 (plain)", *(str(point.gamma) for point in points)]
+    drafts = [str(point.gamma) for point in points] if names is None else names
+    bars = ["0 (plain)", *drafts]
     figure = new_figure(
         f"Time of one cycle at batch {first.batch_size}", "draft length γ", "time of a step (ms)"
     )
     for field, name, fill, shape in PHASES:
         figure.add_bar(
-            x=names,
+            x=bars,
             y=[1000 * getattr(step, field) for step in steps],
             name=name,
             marker={"color": fill, "pattern": {"shape": shape}},
@@ -136,7 +142,7 @@ def cycle_time_figure(points: Sequence[SpeedupPoint]) -> go.Figure:
             "%{customdata[1]:.2f} tokens a cycle, %{customdata[2]:.3f} ms a token<extra></extra>",
         )
     figure.update_layout(barmode="stack")
-    figure.update_xaxes(type="category")
+    figure.update_xaxes(type="category", tickangle=0)
     return figure
 
 

@@ -1,6 +1,7 @@
 """Pictures of where speculation pays: batch × drafts, and the tokens that a cycle must emit."""
 
 import math
+from collections.abc import Sequence
 
 import plotly.graph_objects as go
 
@@ -22,6 +23,8 @@ from simcore.report.style import (
 DIVERGING = ((0.0, VERMILLION), (0.5, "#F4F4F4"), (1.0, BLUE))
 LEAST_REACH = 0.5  # the scale reaches at least from 1/√2 to √2 times
 SCALE_TICKS = (0.125, 0.25, 0.5, 0.7, 1.0, 1.4, 2.0, 4.0, 8.0)
+LIGHT, DARK, DARKEST = "#FFFFFF", "#222222", 0.85  # 4 : 1 on every colour of the scale
+HEIGHT_PX = 540  # the legend takes its share
 CORNER = (0.4, 0.32)  # of a cell, where its mark stands
 MAX_LINES = 6  # as many as a picture has colours for
 
@@ -47,8 +50,6 @@ def speedup_map_figure(found: SpeedupMap) -> go.Figure:
         zmin=-reach,
         zmax=reach,
         colorscale=[list(stop) for stop in DIVERGING],
-        text=[["" if p is None else f"{p.speedup:.2f}" for p in row] for row in found.points],
-        texttemplate="%{text}",
         customdata=[[_hover(p) for p in row] for row in found.points],
         hovertemplate="%{customdata}<extra></extra>",
         hoverongaps=False,
@@ -62,12 +63,15 @@ def speedup_map_figure(found: SpeedupMap) -> go.Figure:
         },
         name="S",
     )
+    _write_numbers(figure, found, reach)
     _outline(figure, found)
-    names = [_name(each) for each in found.survivals]
-    figure.update_xaxes(tickvals=list(columns), ticktext=names, range=_range(columns))
+    names = draft_names(found.survivals)
+    figure.update_xaxes(tickvals=list(columns), ticktext=names, tickangle=0, range=_range(columns))
     batches = [f"{batch:,}" for batch in found.batch_sizes]
     figure.update_yaxes(tickvals=list(rows), ticktext=batches, range=_range(rows))
-    return figure.update_xaxes(showgrid=False).update_yaxes(showgrid=False)
+    figure.update_xaxes(showgrid=False, showline=False)
+    figure.update_yaxes(showgrid=False, showline=False)
+    return figure.update_layout(height=HEIGHT_PX)
 
 
 def break_even_figure(found: SpeedupMap) -> go.Figure:
@@ -77,7 +81,7 @@ def break_even_figure(found: SpeedupMap) -> go.Figure:
         "draft length γ",
         "tokens a cycle",
     )
-    names = [_name(each) for each in found.survivals]
+    names = draft_names(found.survivals)
     emitted = [each.mean_emitted_tokens for each in found.survivals]
     figure.add_scatter(
         x=names,
@@ -106,7 +110,42 @@ def break_even_figure(found: SpeedupMap) -> go.Figure:
             hovertemplate=f"batch {batch:,}, γ = %{{x}}<br>pays above %{{y:.2f}} tokens a cycle"
             "<extra></extra>",
         )
-    return figure.update_xaxes(type="category")
+    return figure.update_xaxes(type="category", tickangle=0).update_layout(height=HEIGHT_PX)
+
+
+def draft_names(survivals: Sequence[CycleSurvival]) -> list[str]:
+    """What an axis says of chains, by length, and of trees."""
+    return [
+        str(each.gamma)
+        if each.num_draft_tokens is None
+        else f"tree<br>{each.num_draft_tokens} nodes<br>{each.gamma} deep"
+        for each in survivals
+    ]
+
+
+def _write_numbers(figure: go.Figure, found: SpeedupMap, reach: float) -> None:
+    """S in every cell, light on the darkest and dark on all others."""
+    cells = [
+        (column, row, point.speedup)
+        for row, points in enumerate(found.points)
+        for column, point in enumerate(points)
+        if point is not None
+    ]
+    figure.add_scatter(
+        x=[column for column, _, _ in cells],
+        y=[row for _, row, _ in cells],
+        mode="text",
+        text=[f"{speedup:.2f}" for _, _, speedup in cells],
+        textfont={
+            "color": [
+                LIGHT if abs(math.log2(speedup)) > DARKEST * reach else DARK
+                for _, _, speedup in cells
+            ]
+        },
+        hoverinfo="skip",
+        showlegend=False,
+        name="speed-up",
+    )
 
 
 def _outline(figure: go.Figure, found: SpeedupMap) -> None:
@@ -173,14 +212,8 @@ def _hover(point: SpeedupPoint | None) -> str:
     )
 
 
-def _name(survival: CycleSurvival) -> str:
-    if survival.num_draft_tokens is None:
-        return str(survival.gamma)
-    return f"tree of {survival.num_draft_tokens}"
-
-
 def _range(cells: range) -> list[float]:
-    return [-0.5, len(cells) - 0.5]
+    return [-0.58, len(cells) - 0.42]
 
 
 def _some(batch_sizes: tuple[int, ...]) -> tuple[int, ...]:

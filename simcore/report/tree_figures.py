@@ -44,7 +44,7 @@ def tree_figure(nodes: Sequence[NodeView], mean_emitted_tokens: float) -> go.Fig
         max(y for _, y in place.values()) + margin,
     )
     figure.update_yaxes(
-        title_text="candidates, the best on top",
+        title_text="best on top",
         range=[low, high],
         showticklabels=False,
         ticks="",
@@ -133,4 +133,5 @@ def _width_step(node: NodeView) -> int:
 
 
 def _percent(share: float) -> str:
-    return f"{100 * share:.0f} %" if share >= ONE_PERCENT else f"{100 * share:.1f} %"
+    is_round = share >= ONE_PERCENT or share == 0.0
+    return f"{100 * share:.0f} %" if is_round else f"{100 * share:.1f} %"
