@@ -17,15 +17,10 @@ def show_payoff(
     survivals: tuple[CycleSurvival, ...],
     context_tokens: int,
 ) -> None:
-    """One map over every measured draft; beside it what a cycle must emit."""
+    """One map over every measured draft; below it what a cycle must emit."""
     st.subheader("Where it pays", divider="gray", help=words.SPEEDUP)
     proposer = scenario.speculation.proposer or ""
     found = speedup_map(stored, proposer, survivals, context_tokens)
-    left, right = st.columns(2)
-    with left:
-        show_figure(speedup_map_figure(found), key="speculate.map")
-    with right:
-        show_figure(break_even_figure(found), key="speculate.break_even")
-        st.caption(
-            "It pays where the thick line lies above the batch's own.", help=words.BREAK_EVEN
-        )
+    show_figure(speedup_map_figure(found), key="speculate.map")
+    show_figure(break_even_figure(found), key="speculate.break_even")
+    st.caption("It pays where the thick line lies above the batch's own.", help=words.BREAK_EVEN)

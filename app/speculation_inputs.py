@@ -230,8 +230,8 @@ def _choose_dynamic(stored: StoredProfile, asked: Scenario, key: str) -> dict[st
     """None, with the reason, where the records do not decide a dynamic tree."""
     found = recording(stored, asked)
     settings = stored.profile.proposers[asked.speculation.proposer or ""].settings
-    topk, depth = settings.get("tree_topk"), settings.get("tree_depth")
-    if found is None or not topk or not depth or found.dynamic_order(topk, depth) is None:
+    topk, depth = (int(settings.get(name, 0)) for name in ("tree_topk", "tree_depth"))
+    if found is None or not topk or found.dynamic_order(topk, depth) is None:
         st.info(words.NEEDS_ORDER)
         return None
     most = DynamicShape(topk, depth, 1).num_proposed

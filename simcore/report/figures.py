@@ -124,7 +124,7 @@ def cycle_time_figure(
     steps = [first.plain, *(point.cycle for point in points)]
     tokens = [1.0, *(point.mean_emitted_tokens for point in points)]
     drafts = [str(point.gamma) for point in points] if names is None else names
-    bars = ["0 (plain)", *drafts]
+    bars = ["0<br>(plain)", *drafts]
     figure = new_figure(
         f"Time of one cycle at batch {first.batch_size}", "draft length γ", "time of a step (ms)"
     )

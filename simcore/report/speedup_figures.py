@@ -24,7 +24,7 @@ DIVERGING = ((0.0, VERMILLION), (0.5, "#F4F4F4"), (1.0, BLUE))
 LEAST_REACH = 0.5  # the scale reaches at least from 1/√2 to √2 times
 SCALE_TICKS = (0.125, 0.25, 0.5, 0.7, 1.0, 1.4, 2.0, 4.0, 8.0)
 LIGHT, DARK, DARKEST = "#FFFFFF", "#222222", 0.85  # 4 : 1 on every colour of the scale
-HEIGHT_PX = 540  # the legend takes its share
+HEIGHT_PX = 480  # the legend takes its share
 CORNER = (0.4, 0.32)  # of a cell, where its mark stands
 MAX_LINES = 6  # as many as a picture has colours for
 

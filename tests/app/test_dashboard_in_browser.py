@@ -103,7 +103,9 @@ def _open(browser: Browser, address: str, width: int = 1280, scheme: str = "ligh
         timeout=PATIENT_MS
     )
     _choose_published(page)
-    expect(page.get_by_role("heading", name="one request alone decodes")).to_be_visible()
+    expect(page.get_by_role("heading", name="one request alone decodes")).to_be_visible(
+        timeout=PATIENT_MS
+    )
     return page
 
 
@@ -194,14 +196,13 @@ def test_a_visitor_chooses_a_tree_and_sees_what_it_is_worth(
     page = context.new_page()
     page.set_default_timeout(PATIENT_MS)
     page.goto(f"{address}/speculate")
+    expect(page.locator(".js-plotly-plot")).to_have_count(8, timeout=PATIENT_MS)
     expect(page.get_by_role("heading", name="at γ = 3, one request alone")).to_be_visible()
-    expect(page.locator(".js-plotly-plot")).to_have_count(8)
-    _screenshot_all(page, screenshots / f"speculate-chain-{width}-{scheme}.png")
     page.get_by_role("combobox", name="Shape of the drafts").click()
     page.get_by_role("option", name="Tree, width × depth").click()
+    expect(page.get_by_text("Replayed on")).to_be_visible(timeout=PATIENT_MS)
     expect(page.get_by_role("heading", name="a tree of 6 candidates, 3 deep")).to_be_visible()
-    expect(page.get_by_text("Replayed on")).to_be_visible()
-    expect(page.locator(".js-plotly-plot")).to_have_count(7)
+    expect(page.locator(".js-plotly-plot")).to_have_count(7, timeout=PATIENT_MS)
     main = page.get_by_test_id("stMain")
     assert main.evaluate("each => each.scrollWidth <= each.clientWidth")
     _screenshot_all(page, screenshots / f"speculate-tree-{width}-{scheme}.png")
