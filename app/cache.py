@@ -11,7 +11,8 @@ from simcore.errors import ProfileError
 from simcore.planner.estimate import estimate_survival
 from simcore.planner.speedup import CycleSurvival
 from simcore.profile.store import PROFILE_FILE, StoredProfile, bundled_profiles, load_profile
-from simcore.scenario import Scenario
+from simcore.scenario import Scenario, load_scenario
+from simcore.scenario_files import bundled_scenarios
 
 
 def profile_names() -> list[str]:
@@ -35,6 +36,14 @@ def stored_profile(name: str) -> StoredProfile:
     return _load(folder, (folder / PROFILE_FILE).stat().st_mtime_ns)
 
 
+def bundled_workloads() -> dict[str, Scenario]:
+    """The bundled scenarios by name, each read again only when its file changes."""
+    return {
+        name: _load_scenario(path, path.stat().st_mtime_ns)
+        for name, path in bundled_scenarios().items()
+    }
+
+
 def survivals(stored: StoredProfile, scenario: Scenario) -> dict[int, CycleSurvival]:
     """γ -> survival of the scenario's proposer; read from the traces once a combination."""
     return _survivals(acceptance_key(stored, scenario), stored, scenario)
@@ -47,7 +56,7 @@ def acceptance_key(stored: StoredProfile, scenario: Scenario) -> tuple[Any, ...]
         scenario.speculation.proposer,
         scenario.contract.value,
         scenario.sampling.model_dump_json(),
-        tuple(sorted(scenario.workload.domains)),
+        _sampling_by_domain(scenario),
         scenario.allow_mismatch,
     )
 
@@ -58,6 +67,14 @@ def once(key: tuple[Any, ...], make: Callable[[], Any]) -> Any:
     Only for results that nobody changes.
     """
     return _once(key, make)
+
+
+def _sampling_by_domain(scenario: Scenario) -> tuple[tuple[str, str], ...]:
+    """The domains in order, each with its own sampling where it has one."""
+    own = (
+        (name, scenario.workload.share(name).sampling) for name in sorted(scenario.workload.domains)
+    )
+    return tuple((name, each.model_dump_json() if each else "") for name, each in own)
 
 
 def _read_survivals(
@@ -73,17 +90,24 @@ def _made(key: tuple[Any, ...], _make: Callable[[], Any]) -> Any:
     return _make()
 
 
+def _read_scenario(path: Path, modified_ns: int) -> Scenario:
+    return load_scenario(path)
+
+
 def _read_profile(folder: Path, modified_ns: int) -> StoredProfile:
     return load_profile(folder)
 
 
-# A StoredProfile is frozen: all visitors share one. Survivals are copied for each.
+# A StoredProfile and a Scenario are frozen: all visitors share one. Survivals are copied for each.
 _load: Callable[[Path, int], StoredProfile] = st.cache_resource(
     max_entries=16, show_spinner="Reading the profile …"
 )(_read_profile)
 _once: Callable[[tuple[Any, ...], Callable[[], Any]], Any] = st.cache_resource(
     max_entries=256, show_spinner="Walking the recorded requests …"
 )(_made)
+_load_scenario: Callable[[Path, int], Scenario] = st.cache_resource(
+    max_entries=64, show_spinner=False
+)(_read_scenario)
 _survivals: Callable[[tuple[Any, ...], StoredProfile, Scenario], dict[int, CycleSurvival]] = (
     st.cache_data(max_entries=128, show_spinner="Reading the acceptance records …")(_read_survivals)
 )

@@ -5,6 +5,8 @@ import html
 import plotly.graph_objects as go
 import streamlit as st
 
+from simcore.report.table import escape_markdown
+
 CONFIG = {"displaylogo": False, "modeBarButtons": [["toImage", "zoom2d", "resetScale2d"]]}
 
 
@@ -13,5 +15,5 @@ def show_figure(figure: go.Figure, *, key: str) -> None:
     title = html.unescape((figure.layout.title.text or "").replace("<br>", " "))
     figure.update_layout(title_text="", margin_t=32)
     with st.container(gap="small"):
-        st.markdown(f"**{title}**")
+        st.markdown(f"**{escape_markdown(title)}**")
         st.plotly_chart(figure, key=key, theme=None, config=CONFIG, alt=title)

@@ -9,15 +9,14 @@ from typing import Any
 import streamlit as st
 
 from app import words
-from app.cache import profile_names, stored_profile
+from app.cache import bundled_workloads, profile_names, stored_profile
 from app.session import opened
 from app.speculation_inputs import choose_speculation
 from app.workload_inputs import choose_load, edit_deployment, edit_workload
 from simcore.errors import ProfileError, ScenarioError
 from simcore.profile.schema import Source
 from simcore.profile.store import StoredProfile
-from simcore.scenario import Scenario, load_scenario
-from simcore.scenario_files import bundled_scenarios
+from simcore.scenario import Scenario
 
 
 def scenario_sidebar() -> Scenario:
@@ -99,7 +98,7 @@ def _choose_workload(stored: StoredProfile) -> tuple[Scenario, str]:
 
 def _bundled_workloads(profile: str) -> dict[str, Scenario]:
     """Scenarios made for this profile, or all others' with this one in its place."""
-    found = {name: load_scenario(path) for name, path in bundled_scenarios().items()}
+    found = bundled_workloads()
     own = {key: each for key, each in found.items() if each.profile == profile}
     return own or {
         key: each.with_(profile=profile, target=None, **{"workload.domains": {}})

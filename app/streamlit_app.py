@@ -18,6 +18,8 @@ page = st.navigation(
         st.Page("app_pages/decide.py", title="Decide", default=True),
         st.Page("app_pages/speculate.py", title="Speculate"),
         st.Page("app_pages/serve.py", title="Serve"),
+        st.Page("app_pages/capacity.py", title="Capacity"),
+        st.Page("app_pages/compare.py", title="Compare"),
         st.Page("app_pages/calibrate.py", title="Calibrate"),
     ]
 )

@@ -127,6 +127,9 @@ REPLICAS = "Copies of the engine, each on its own machine; requests are spread o
 MAX_NUM_SEQS = "Requests that one replica decodes at the same time; the others wait."
 TTFT = "TTFT, time to first token: from arrival to the first token of the answer."
 TPOT = "TPOT, time per output token: mean gap between tokens of one request after the first."
+ITL = "ITL, inter-token latency: the longest gap between two emissions of a request."
+PERCENTILE = "For the capacity: at 95, each limit is met by 95 % of the requests."
+GOODPUT_FRACTION = "For the capacity: this share of the requests meets every limit at once."
 E2E = "E2E, end to end: from arrival to the last token."
 SLO = "Service objective: a request that meets all limits counts as goodput. 0: no limit."
 BATCH = "Requests that decode in the same step. A larger batch fills the machine."
@@ -150,6 +153,20 @@ SURVIVAL = (
 )
 EVERY_PROPOSER = "All proposers of the profile that were measured under this sampling."
 REPLICATIONS = "Repeated simulations with other luck behind every interval. More are steadier."
+COMPARED = (
+    "All meet the same requests under the same seeds. A saved scenario lends its profile, "
+    "deployment and speculation; workload, sampling and objective stay those of the sidebar."
+)
+AT_LOAD = (
+    "Offered: all are sent the same requests. Admitted: each is sent what it takes to serve the "
+    "same rate, found by search."
+)
+PRICE = "Shown as given by you. Where neither you nor the profile states one, there is no cost."
+POWER = "Of one device, busy or idle. Where nobody states it, there is no energy."
+DEMAND = (
+    "The fewest replicas that meet the objective, simulated with the routing of the scenario. The "
+    "example day is an invented curve; `specplan capacity --daily FILE` reads your own."
+)
 IMPORT_FILES = (
     "Text or Parquet files as the engine or the load generator wrote them. Nothing in them is "
     "executed; files over 20 MB are refused."

@@ -124,6 +124,7 @@ def edit_deployment(base: Scenario, prefix: str) -> dict[str, Any]:
     for name, title, help_text in (
         ("ttft_s", "Limit for TTFT (s)", words.TTFT),
         ("tpot_s", "Limit for TPOT (s)", words.TPOT),
+        ("itl_s", "Limit for the longest gap, ITL (s)", words.ITL),
         ("e2e_s", "Limit for E2E (s)", words.E2E),
     ):
         limit = st.number_input(
@@ -136,4 +137,29 @@ def edit_deployment(base: Scenario, prefix: str) -> dict[str, Any]:
             help=f"{help_text} {words.SLO}",
         )
         changes[f"slo.{name}"] = limit or None
-    return changes
+    return changes | _edit_shares(base, prefix)
+
+
+def _edit_shares(base: Scenario, prefix: str) -> dict[str, Any]:
+    """How many requests must meet the limits; one of the two, or both."""
+    percentile = st.number_input(
+        "Each limit holds at percentile (0: not asked)",
+        min_value=0.0,
+        max_value=99.99,
+        value=base.slo.percentile or 0.0,
+        step=1.0,
+        format="%.2f",
+        key=f"{prefix}.percentile",
+        help=words.PERCENTILE,
+    )
+    share = st.number_input(
+        "Share that meets every limit (0: 0.95, or not asked)",
+        min_value=0.0,
+        max_value=1.0,
+        value=base.slo.goodput_fraction or 0.0,
+        step=0.01,
+        format="%.3f",
+        key=f"{prefix}.goodput_fraction",
+        help=words.GOODPUT_FRACTION,
+    )
+    return {"slo.percentile": percentile or None, "slo.goodput_fraction": share or None}

@@ -10,13 +10,29 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from simcore.errors import InfeasibleError, ProfileError, ScenarioError, SpecplanError
+    from simcore.errors import (
+        InfeasibleError,
+        PlanError,
+        ProfileError,
+        ScenarioError,
+        SpecplanError,
+    )
     from simcore.metrics.replicated import ReplicatedSummary, simulate_seeds
     from simcore.metrics.summary import Summary, summarise
+    from simcore.planner.capacity import find_capacity
+    from simcore.planner.capacity_document import Capacity
     from simcore.planner.compare import compare, draft_lengths
     from simcore.planner.comparison import Comparison
+    from simcore.planner.load_estimate import (
+        LoadBasis,
+        LoadEstimate,
+        estimate_load,
+        load_basis,
+    )
     from simcore.planner.plan import make_plan
+    from simcore.planner.plan_diff import PlanDiff, diff_plans
     from simcore.planner.plan_file import read_plan
+    from simcore.planner.replicas import find_replicas
     from simcore.profile.store import StoredProfile, bundled_profiles, load_profile, write_profile
     from simcore.report.alerts import alerts_yaml
     from simcore.report.flags import engine_settings
@@ -28,8 +44,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CallerPolicy",
+    "Capacity",
     "Comparison",
     "InfeasibleError",
+    "LoadBasis",
+    "LoadEstimate",
+    "PlanDiff",
+    "PlanError",
     "PolicyView",
     "ProfileError",
     "ReplicatedSummary",
@@ -42,9 +63,14 @@ __all__ = [
     "alerts_yaml",
     "bundled_profiles",
     "compare",
+    "diff_plans",
     "draft_lengths",
     "dump_scenario",
     "engine_settings",
+    "estimate_load",
+    "find_capacity",
+    "find_replicas",
+    "load_basis",
     "load_profile",
     "load_scenario",
     "load_test",
@@ -60,8 +86,13 @@ __all__ = [
 # Each name is loaded when it is first used: a run without a plan need not wait for scipy.
 _MODULES = {
     "CallerPolicy": "simcore.serving.caller_policy",
+    "Capacity": "simcore.planner.capacity_document",
     "Comparison": "simcore.planner.comparison",
     "InfeasibleError": "simcore.errors",
+    "LoadBasis": "simcore.planner.load_estimate",
+    "LoadEstimate": "simcore.planner.load_estimate",
+    "PlanDiff": "simcore.planner.plan_diff",
+    "PlanError": "simcore.errors",
     "PolicyView": "simcore.serving.caller_policy",
     "ProfileError": "simcore.errors",
     "ReplicatedSummary": "simcore.metrics.replicated",
@@ -74,9 +105,14 @@ _MODULES = {
     "alerts_yaml": "simcore.report.alerts",
     "bundled_profiles": "simcore.profile.store",
     "compare": "simcore.planner.compare",
+    "diff_plans": "simcore.planner.plan_diff",
     "draft_lengths": "simcore.planner.compare",
     "dump_scenario": "simcore.scenario",
     "engine_settings": "simcore.report.flags",
+    "estimate_load": "simcore.planner.load_estimate",
+    "load_basis": "simcore.planner.load_estimate",
+    "find_capacity": "simcore.planner.capacity",
+    "find_replicas": "simcore.planner.replicas",
     "load_profile": "simcore.profile.store",
     "load_scenario": "simcore.scenario",
     "load_test": "simcore.report.load_test",

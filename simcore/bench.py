@@ -22,6 +22,7 @@ from statistics import median
 from typing import Any
 
 from simcore.cost.law import CostDomain, CostLaw, LinearLaw, TargetLaw
+from simcore.planner.load_estimate import estimate_load, load_basis
 from simcore.profile.schema import (
     AcceptanceRecord,
     Contract,
@@ -39,8 +40,10 @@ from simcore.profile.store import StoredProfile
 from simcore.scenario import Scenario
 from simcore.serving.simulation import simulate
 from simcore.version import specplan_version
+from simcore.workload.load import at_mean_rate
 
 NUM_REPEATS = 5
+NUM_ESTIMATES = 50
 MILLION = "one_million_requests"
 SCALE_CASES: dict[str, dict[str, Any]] = {
     MILLION: {"workload.num_requests": 1_000_000},
@@ -69,7 +72,7 @@ LONGEST_STEP_TOKENS = 8192
 def run_bench(
     progress: Callable[[int, int], None] | None = None, *, scale: bool = True
 ) -> dict[str, Any]:
-    """Median CPU and wall seconds of the standard workload with γ = 0 and γ = 3.
+    """Median CPU and wall seconds of the standard workload with γ = 0 and γ = 3; the closed form's.
 
     `scale` adds one run of each scale case.
     """
@@ -88,6 +91,7 @@ def run_bench(
         name: {key: median(run[key] for run in runs) for key in runs[0]}
         for name, runs in seen.items()
     }
+    found |= {"estimate": _estimate_case(stored)}
     found |= {"repeats": NUM_REPEATS, "made_by": _environment()}
     return found | {"scale": _scale_cases(progress)} if scale else found
 
@@ -95,7 +99,13 @@ def run_bench(
 def bench_text(found: dict[str, Any]) -> str:
     """The figures in a few lines."""
     cases = {name: found[name] for name in ("gamma_0", "gamma_3")} | found.get("scale", {})
-    return "\n".join(_case_text(name, case) for name, case in cases.items())
+    lines = [_case_text(name, case) for name, case in cases.items()]
+    closed = found["estimate"]
+    lines.append(
+        f"estimate: {closed['point_s'] * 1e3:,.2f} ms a point, the first with its basis "
+        f"{closed['first_s'] * 1e3:,.1f} ms (wall)"
+    )
+    return "\n".join(lines)
 
 
 def _case_text(name: str, case: dict[str, float]) -> str:
@@ -127,6 +137,24 @@ def run_scale_case(name: str) -> dict[str, float]:
     scenario = _scenario(3).with_(**SCALE_CASES[name])
     case = _timed(stored, scenario, keep_steps=name != MILLION)
     return case | {"peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024.0}
+
+
+def _estimate_case(stored: StoredProfile) -> dict[str, float]:
+    """Wall seconds of the closed form: the first point with its basis, then the median."""
+    scenario = _scenario(3)
+    estimate_load(stored, scenario)  # loads compiled code
+    began_s = time.perf_counter()
+    basis = load_basis(stored, scenario)
+    estimate_load(stored, scenario, basis)
+    first_s = time.perf_counter() - began_s
+    points = []
+    for share in range(1, NUM_ESTIMATES + 1):
+        changed = at_mean_rate(scenario.workload, 6.0 * share / NUM_ESTIMATES)
+        point = scenario.model_copy(update={"workload": changed})
+        began_s = time.perf_counter()
+        estimate_load(stored, point, basis)
+        points.append(time.perf_counter() - began_s)
+    return {"first_s": first_s, "point_s": median(points)}
 
 
 def _environment() -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""The command line: plan, simulate, compare, acceptance, tree, import and more.
+"""The command line: plan, simulate, compare, diff, acceptance, tree, import and more.
 
 Results go to stdout, progress and errors to stderr. `--json` prints one JSON object and nothing
 else on stdout. Bad input is one sentence and exit code 2.
@@ -13,9 +13,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from simcore.commands import acceptance, import_files, settings, tree
+from simcore.commands import (
+    acceptance,
+    capacity,
+    diff,
+    estimate,
+    import_files,
+    schema,
+    settings,
+    tree,
+)
 from simcore.commands.progress import progress
 from simcore.errors import ScenarioError, SpecplanError
+from simcore.report.plain import visible
 from simcore.version import specplan_version
 
 if TYPE_CHECKING:
@@ -34,7 +44,11 @@ app = typer.Typer(
 app.add_typer(acceptance.commands, name="acceptance")
 app.add_typer(tree.commands, name="tree")
 
+capacity.register(app)
+diff.register(app)
+estimate.register(app)
 import_files.register(app)
+schema.register(app)
 settings.register(app)
 
 ScenarioArgument = Annotated[
@@ -56,7 +70,7 @@ def main() -> None:
     try:
         app()
     except SpecplanError as error:
-        sys.stderr.write(f"specplan: {error}\n")
+        sys.stderr.write(f"specplan: {visible(str(error))}\n")
         sys.exit(BAD_INPUT_EXIT_CODE)
 
 
@@ -95,7 +109,7 @@ def plan(
     if as_json:
         _print_json(made.model_dump(mode="json") | {"files": [str(path) for path in files]})
         return
-    typer.echo(plan_text(made))
+    typer.echo(visible(plan_text(made)))
     if files:
         typer.echo(f"\nWritten to {output}: {', '.join(path.name for path in files)}")
 
@@ -146,7 +160,7 @@ def simulate(
     if as_json:
         _print_json(summary.model_dump(mode="json"))
     else:
-        typer.echo(summary_text(summary))
+        typer.echo(visible(summary_text(summary)))
 
 
 def _simulate_seeds(scenario: str, output: Path | None, seeds: int, as_json: bool) -> None:
@@ -164,7 +178,7 @@ def _simulate_seeds(scenario: str, output: Path | None, seeds: int, as_json: boo
     if as_json:
         _print_json(found.model_dump(mode="json"))
         return
-    typer.echo(replicated_text(found))
+    typer.echo(visible(replicated_text(found)))
     if output is not None:
         names = ", ".join(f"seed_{seed}" for seed in found.seeds)
         typer.echo(f"\nWritten to {output}, the records of one seed each: {names}")
@@ -200,7 +214,7 @@ def compare(
     if as_json:
         _print_json(found.model_dump(mode="json"))
     else:
-        typer.echo(comparison_text(found))
+        typer.echo(visible(comparison_text(found)))
 
 
 def _compared(
@@ -238,7 +252,8 @@ def profiles(as_json: JsonOption = False) -> None:
     if as_json:
         _print_json({"profiles": [profile_overview(each) for each in stored]})
     else:
-        typer.echo("\n".join(line for each in stored for line in profile_lines(each)))
+        lines = [line for each in stored for line in profile_lines(each)]
+        typer.echo(visible("\n".join(lines)))
 
 
 @app.command()

@@ -27,6 +27,7 @@ class EngineRules(Frozen):
     pads_drafts: bool = False  # drafts shorter than γ are paid as γ
     has_own_draft_pool: bool = False  # draft KV has a manager and memory of its own
     drops_last_hit: bool = False  # EAGLE recomputes the last block found in the prefix cache
+    shortens_last_drafts: bool = False  # drafts no token that max_tokens leaves no room for
     charges_draft_slots: bool = False  # a draft model takes a token more of the step's budget
     # Limits that hold where a deployment states none.
     max_num_seqs: int = 64
@@ -67,6 +68,7 @@ RULES: dict[Preset, EngineRules] = {
         engine="llama.cpp server",
         version="b10400",
         has_fixed_slots=True,
+        shortens_last_drafts=True,
         max_num_seqs=4,
         max_num_batched_tokens=2048,
     ),

@@ -6,6 +6,7 @@ SpecplanError
 │   └── ConversionError   acceptance figures that do not hold what was asked of them
 ├── EngineFileError   an engine's own measurements that cannot be read or contradict themselves
 ├── TreeError         a draft tree that is none, or that a recording cannot decide
+├── PlanError         a plan.json that cannot be read, is damaged or of another schema version
 ├── AcceptanceError   recorded acceptance that cannot be read or does not answer what was asked
 └── InfeasibleError   a service that cannot exist (weights larger than memory, ...)
 
@@ -24,6 +25,10 @@ class ScenarioError(SpecplanError):
 
 class ProfileError(SpecplanError):
     """The profile cannot be read, is damaged, or was written under another schema."""
+
+
+class PlanError(SpecplanError):
+    """A plan cannot be read, is damaged, or was written under another schema."""
 
 
 class TreeError(SpecplanError):

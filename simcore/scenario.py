@@ -4,6 +4,7 @@ Read from YAML (`load_scenario`) or built in Python; every field has its unit in
 definition in docs/glossary.md. The profile that it names supplies the measured numbers.
 """
 
+import re
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -45,6 +46,11 @@ __all__ = [
 # Beyond these no service lives, and the kernel's numbers would overflow.
 MAX_BATCH, MAX_COUNT, MAX_KV_TOKENS = 1_000_000, 1_000_000_000, 10**15
 
+UNUSUAL_BREAKS = re.compile("[\r\x85\u2028\u2029]")
+REQUEST_LIMITS = ("ttft_s", "tpot_s", "itl_s", "e2e_s")  # of the SLO
+EVERY_LIMIT = "every_limit"
+USUAL_GOODPUT_FRACTION = 0.95
+
 DATA_PATHS = ("arrivals.path", "lengths.path", "lengths.file.path")  # of the workload
 
 # --- deployment: what serves -------------------------------------------------------------------
@@ -53,8 +59,8 @@ DATA_PATHS = ("arrivals.path", "lengths.path", "lengths.file.path")  # of the wo
 class Outage(Frozen):
     """A replica fails, and is back some time later."""
 
-    replica: int = Field(ge=0)
-    at_s: float = Field(ge=0.0)
+    replica: int = Field(ge=0, description="its number, counted from 0")
+    at_s: float = Field(ge=0.0, description="after the first moment of the run")
     for_s: float = Field(gt=0.0, description="until it serves again, start-up included")
 
     @model_validator(mode="after")
@@ -99,12 +105,14 @@ class Deployment(Frozen):
     """Replicas of one engine and their limits; names are vLLM's."""
 
     preset: Preset = Field("plain", description="the engine whose rules are followed")
-    replicas: int = Field(1, ge=1, le=1024)
+    replicas: int = Field(1, ge=1, le=1024, description="copies of the engine")
     # Left out, these three are the preset's own (simcore/engines.py).
     block_size: int = Field(16, ge=1, le=MAX_BATCH, description="tokens of one KV block")
     max_num_seqs: int = Field(64, ge=1, le=MAX_BATCH, description="running requests of one replica")
     max_num_batched_tokens: int = Field(8192, ge=1, le=MAX_COUNT, description="tokens of one step")
-    memory_utilization: float = Field(0.9, gt=0.0, le=1.0)
+    memory_utilization: float = Field(
+        0.9, gt=0.0, le=1.0, description="share of the device's memory that the engine takes"
+    )
     kv_cache_tokens: int | None = Field(
         None,
         ge=1,
@@ -181,11 +189,50 @@ class Deployment(Frozen):
 
 
 class SLO(Frozen):
-    """What a request must meet to count as goodput; an absent limit is not checked."""
+    """What a request must meet to count as goodput, and how many requests must.
+
+    An absent limit is not checked. `percentile` and `goodput_fraction` are of the service: they
+    decide whether it meets the SLO at a load (capacity), and change no request's goodput.
+    """
 
     ttft_s: float | None = Field(None, gt=0.0)
     tpot_s: float | None = Field(None, gt=0.0)
+    itl_s: float | None = Field(
+        None,
+        gt=0.0,
+        description="of the longest gap between two emissions of a request: the same per token and "
+        "per burst, since tokens of one burst come together",
+    )
     e2e_s: float | None = Field(None, gt=0.0)
+    percentile: float | None = Field(
+        None, gt=0.0, lt=100.0, description="each limit holds at this percentile of the requests"
+    )
+    goodput_fraction: float | None = Field(
+        None,
+        gt=0.0,
+        lt=1.0,
+        description="share of the requests that meet every limit; null: 0.95 where percentile is "
+        "null too",
+    )
+
+    def limits(self) -> dict[str, float]:
+        """Field -> limit in seconds, of those that are checked."""
+        stated = {name: getattr(self, name) for name in REQUEST_LIMITS}
+        return {name: limit for name, limit in stated.items() if limit is not None}
+
+    def required_shares(self) -> dict[str, float]:
+        """Share of the requests that must meet each limit, and EVERY_LIMIT, at once.
+
+        A limit holds at the p-th percentile where p % of the requests meet it.
+        """
+        shares: dict[str, float] = {}
+        if self.percentile is not None:
+            shares = dict.fromkeys(self.limits(), self.percentile / 100.0)
+        if self.goodput_fraction is not None:
+            shares[EVERY_LIMIT] = self.goodput_fraction
+        elif self.percentile is None:
+            shares[EVERY_LIMIT] = USUAL_GOODPUT_FRACTION
+        return shares
 
 
 class Scenario(Frozen):
@@ -207,7 +254,7 @@ class Scenario(Frozen):
     allow_mismatch: bool = Field(
         False, description="go on where the profile was measured under something else; shown"
     )
-    seed: int = Field(0, ge=0, lt=2**63)
+    seed: int = Field(0, ge=0, lt=2**63, description="of every random stream")
 
     @model_validator(mode="after")
     def _check_contract(self) -> Self:
@@ -302,6 +349,19 @@ def _absolute(path: str, folder: Path) -> str:
     return path if Path(path).is_absolute() else str((folder / path).resolve())
 
 
+class _ExactText(yaml.SafeDumper):
+    """Safe YAML that loses no line break: only double quotes keep these as they are."""
+
+
+def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    style = '"' if UNUSUAL_BREAKS.search(text) else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_ExactText.add_representer(str, _represent_text)
+
+
 def dump_scenario(scenario: Scenario) -> str:
     """The scenario as YAML that `load_scenario` reads back equal."""
-    return yaml.safe_dump(scenario.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
+    raw = scenario.model_dump(mode="json")
+    return yaml.dump(raw, Dumper=_ExactText, sort_keys=False, allow_unicode=True)

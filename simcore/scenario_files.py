@@ -8,9 +8,10 @@ from simcore.scenario import Scenario, load_scenario
 
 
 def bundled_scenarios() -> dict[str, Path]:
-    """Name -> file of the scenarios that specplan ships."""
+    """Name -> file of the scenarios that specplan ships; the chats, to begin with, first."""
     root = Path(str(resources.files("simcore.scenarios")))
-    return {path.stem: path for path in sorted(root.glob("*.yaml"))}
+    found = sorted(root.glob("*.yaml"), key=lambda path: (not path.stem.endswith("_chat"), path))
+    return {path.stem: path for path in found}
 
 
 def open_scenario(name_or_path: str) -> Scenario:

@@ -32,7 +32,10 @@ class BatchSizeTable(Frozen):
     """
 
     kind: Literal["batch_size_table"]
-    table: tuple[tuple[int, int, DraftLength], ...] = Field(min_length=1)
+    table: tuple[tuple[int, int, DraftLength], ...] = Field(
+        min_length=1,
+        description="rows of first and last batch size (requests), draft length (tokens)",
+    )
 
     @model_validator(mode="after")
     def _check_rows(self) -> Self:
@@ -60,16 +63,18 @@ class AdaptiveEMA(Frozen):
     """
 
     kind: Literal["adaptive_ema"]
-    candidates: tuple[DraftLength, ...] = Field((1, 3, 7), min_length=1)
+    candidates: tuple[DraftLength, ...] = Field(
+        (1, 3, 7), min_length=1, description="draft lengths, tokens"
+    )
     tiers: dict[int, tuple[DraftLength, ...]] | None = Field(
         None, description="candidates from this batch size on, in place of `candidates`"
     )
-    ema_alpha: float = Field(0.2, gt=0.0, le=1.0)
-    update_interval: int = Field(5, ge=1)
+    ema_alpha: float = Field(0.2, gt=0.0, le=1.0, description="weight of the newest mean")
+    update_interval: int = Field(5, ge=1, description="steps")
     warmup_steps: int = Field(10, ge=0)
-    up_hysteresis: float = 0.0
-    down_hysteresis: float = -0.25
-    probe_interval: int = Field(50, ge=1)
+    up_hysteresis: float = Field(0.0, description="accepted tokens a request and step")
+    down_hysteresis: float = Field(-0.25, description="accepted tokens a request and step")
+    probe_interval: int = Field(50, ge=1, description="steps without drafts before one is tried")
 
     @model_validator(mode="after")
     def _check_candidates(self) -> Self:
@@ -101,7 +106,7 @@ class AcceptanceGate(Frozen):
 
     kind: Literal["acceptance_gate"]
     window_steps: int = Field(100, ge=1, le=100_000)
-    threshold: float = Field(gt=0.0, lt=1.0)
+    threshold: float = Field(gt=0.0, lt=1.0, description="accepted / drafted tokens")
 
     def draft_lengths(self, longest: int) -> tuple[int, ...]:
         """Draft lengths that it may choose."""
@@ -117,8 +122,8 @@ class GoodputPolicy(Frozen):
 
     kind: Literal["goodput"]
     candidates: tuple[DraftLength, ...] = Field((), description="empty: 0 to the draft length")
-    ema_alpha: float = Field(0.05, gt=0.0, le=1.0)
-    hysteresis: float = Field(0.02, ge=0.0, lt=1.0)
+    ema_alpha: float = Field(0.05, gt=0.0, le=1.0, description="weight of the newest step")
+    hysteresis: float = Field(0.02, ge=0.0, lt=1.0, description="relative gain in tokens a second")
 
     def draft_lengths(self, longest: int) -> tuple[int, ...]:
         """Draft lengths that it may choose."""
@@ -158,7 +163,7 @@ class MemoryPressure(Frozen):
 
     kind: Literal["memory_pressure"]
     ladder: tuple[MemoryRung, ...] | None = Field(None, description="from mild to severe")
-    hysteresis: float = Field(0.05, ge=0.0, lt=1.0)
+    hysteresis: float = Field(0.05, ge=0.0, lt=1.0, description="share of free blocks")
 
     @model_validator(mode="after")
     def _check_order(self) -> Self:
@@ -225,7 +230,7 @@ class DynamicTree(Frozen):
     that it scored are verified. SGLang counts the root too: its num_draft_tokens is one more.
     """
 
-    topk: int = Field(ge=1, le=64)
+    topk: int = Field(ge=1, le=64, description="candidates of a node")
     num_draft_tokens: int = Field(ge=1, le=4096)
 
 

@@ -68,6 +68,10 @@ def import_command(
     draft_dtype: Annotated[str | None, typer.Option()] = None,
     draft_quantization: Annotated[str | None, typer.Option()] = None,
     engine_version: Annotated[str | None, typer.Option(help="of the program that counted")] = None,
+    num_requests: Annotated[
+        int | None,
+        typer.Option("--requests", help="that counters are of, where the engine counts none"),
+    ] = None,
     context: Annotated[
         tuple[int, int] | None, typer.Option(help="tokens that the context lay between")
     ] = None,
@@ -102,6 +106,7 @@ def import_command(
         "draft_dtype": draft_dtype,
         "draft_quantization": draft_quantization,
         "engine_version": engine_version,
+        "num_requests": num_requests,
         "context_tokens": context,
         "column": column,
         "accepted_or_emitted": counts,

@@ -30,13 +30,7 @@ def fit_cost(samples: pd.DataFrame, proposers: Sequence[str]) -> CostLaw:
     propose: dict[str, LinearLaw] = {}
     runs: dict[str, ProposerRun] = {}
     for name in proposers:
-        rows = _rows(samples, "propose", name)
-        drafts = rows["num_speculative_tokens"] > 0
-        if not drafts.all():
-            runs[name] = ProposerRun(per_prefill_token_s=_prefill_rate_s(rows[~drafts]))
-            rows = rows[drafts]
-        values, errors[f"propose.{name}"] = _fit(rows, _propose_features)
-        propose[name] = LinearLaw(**dict(zip(PROPOSE_TERMS, values, strict=True)))
+        _fit_proposer(_rows(samples, "propose", name), name, propose, runs, errors)
     reconcile, errors["reconcile"] = _fit(_rows(samples, "reconcile"), _reconcile_features)
     overhead = samples.loc[samples["phase"] == "overhead", "median_s"]
     return CostLaw(
@@ -67,13 +61,11 @@ def fit_imported(samples: pd.DataFrame, proposers: Sequence[str]) -> CostLaw:
     changes = {"per_kv_token_plain_s": plain, "per_kv_token_verify_s": verify}
     held = samples[samples["phase"].isin(["propose", "reconcile"])]
     errors, propose, reconcile = {"target": error}, dict[str, LinearLaw](), LinearLaw()
+    runs: dict[str, ProposerRun] = {}
     for name in proposers:
         propose[name] = LinearLaw()
         if (held["proposer"] == name).any():
-            values, errors[f"propose.{name}"] = _fit(
-                _rows(samples, "propose", name), _propose_features
-            )
-            propose[name] = LinearLaw(**dict(zip(PROPOSE_TERMS, values, strict=True)))
+            _fit_proposer(_rows(samples, "propose", name), name, propose, runs, errors)
     if (held["phase"] == "reconcile").any():
         values, errors["reconcile"] = _fit(_rows(samples, "reconcile"), _reconcile_features)
         reconcile = LinearLaw(**dict(zip(RECONCILE_TERMS, values, strict=True)))
@@ -81,6 +73,7 @@ def fit_imported(samples: pd.DataFrame, proposers: Sequence[str]) -> CostLaw:
     return CostLaw(
         target=target.model_copy(update=changes),
         propose=propose,
+        proposer_runs=runs,
         reconcile=reconcile,
         overhead_s=float(overhead.median()) if len(overhead) else 0.0,
         domain=_domain(rows),
@@ -94,6 +87,22 @@ def fit_target(samples: pd.DataFrame) -> tuple[TargetLaw, FitError]:
     knots = _knots(rows)
     coefficients, error = _fit(rows, lambda some: _target_features(some, knots))
     return _target_law(coefficients, knots), error
+
+
+def _fit_proposer(
+    rows: pd.DataFrame,
+    name: str,
+    propose: dict[str, LinearLaw],
+    runs: dict[str, ProposerRun],
+    errors: dict[str, FitError],
+) -> None:
+    """Add the law of one proposer's calls, and the rate of its own prefill where it was timed."""
+    drafts = rows["num_speculative_tokens"] > 0
+    if not drafts.all():
+        runs[name] = ProposerRun(per_prefill_token_s=_prefill_rate_s(rows[~drafts]))
+        rows = rows[drafts]
+    values, errors[f"propose.{name}"] = _fit(rows, _propose_features)
+    propose[name] = LinearLaw(**dict(zip(PROPOSE_TERMS, values, strict=True)))
 
 
 def _prefill_rate_s(rows: pd.DataFrame) -> float:
@@ -150,7 +159,7 @@ def _folds(rows: pd.DataFrame) -> NDArray[np.int64]:
     return np.asarray(order % NUM_FOLDS)
 
 
-# --- target: f(tokens) + r·requests + k·KV + attention pairs -----------------------------------
+# --- target: f(tokens) + r·requests + s·scored + k·KV + attention pairs ------------------------
 
 
 def _knots(rows: pd.DataFrame) -> NDArray[np.int64]:
@@ -176,18 +185,24 @@ def _target_features(rows: pd.DataFrame, knots: NDArray[np.int64]) -> Features:
     rises = [np.clip(tokens - left, 0.0, right - left) for left, right in pairwise(knots)]
     plain = query == 1
     pairs = query * (context + tokens / 2) * ~plain
-    columns = [np.ones_like(tokens), *rises, batch, context * plain, context * ~plain, pairs]
+    # Without a prefill chunk every token is scored, and their cost cannot be told from f's.
+    drafts = rows.get("num_speculative_tokens", rows["num_query_tokens"] - 1).to_numpy()
+    prefill = ~plain & (drafts == 0)
+    scored = np.where(prefill, batch, tokens) * prefill.any()
+    columns = [np.ones_like(tokens), *rises, batch, scored]
+    columns += [context * plain, context * ~plain, pairs]
     return np.column_stack(columns)
 
 
 def _target_law(coefficients: list[float], knots: NDArray[np.int64]) -> TargetLaw:
-    floor, *slopes = coefficients[:-4]
-    per_request, plain, verify, pair = coefficients[-4:]
+    floor, *slopes = coefficients[:-5]
+    per_request, scored, plain, verify, pair = coefficients[-5:]
     rises = np.array(slopes) * np.diff(knots)
     return TargetLaw(
         knot_tokens=tuple(int(knot) for knot in knots),
         knot_s=tuple(float(value) for value in floor + np.concatenate([[0.0], np.cumsum(rises)])),
         per_request_s=per_request,
+        per_scored_token_s=scored,
         per_kv_token_plain_s=plain,
         per_kv_token_verify_s=verify,
         per_attention_pair_s=pair,

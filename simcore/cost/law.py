@@ -17,16 +17,19 @@ class _Law(BaseModel):
 
 
 class TargetLaw(_Law):
-    """Seconds of one target pass: f(query tokens) + r·requests + k·KV tokens read.
+    """Seconds of one target pass: f(query tokens) + r·requests + s·scored + k·KV tokens read.
 
     f is piecewise linear through (`knot_tokens`, `knot_s`), non-decreasing; beyond the last knot
     it goes on with the last slope and the step is counted as extrapolated. k differs between a
     request with one query token and one with several: engines run other attention kernels there.
+    Scored tokens get logits: roots and drafts, and of a prefill chunk the last token alone, which
+    counts where the output layer is a large part of the model.
     """
 
     knot_tokens: tuple[int, ...] = Field(min_length=2)
     knot_s: tuple[float, ...] = Field(min_length=2)
     per_request_s: float = Field(0.0, ge=0.0)
+    per_scored_token_s: float = Field(0.0, ge=0.0, description="times tokens that get logits")
     per_kv_token_plain_s: float = Field(ge=0.0, description="requests with one query token")
     per_kv_token_verify_s: float = Field(ge=0.0, description="requests with several")
     per_attention_pair_s: float = Field(
@@ -157,7 +160,7 @@ class ProposerRun(_Law):
 class CostDomain(_Law):
     """The box that was measured; a step outside is extrapolated and counted."""
 
-    max_batch_size: int = Field(ge=1)
+    max_batch_size: int = Field(ge=1, description="requests of one step")
     max_context_tokens: int = Field(ge=1, description="of one request")
     max_query_tokens_per_request: int = Field(ge=1, description="1 + γ")
     max_step_tokens: int = Field(ge=1, description="query and prefill tokens of one step")
@@ -167,9 +170,9 @@ class FitError(_Law):
     """Relative error of the law on samples that the fit did not see."""
 
     num_samples: int = Field(ge=1)
-    median_rel: float = Field(ge=0.0)
-    p90_rel: float = Field(ge=0.0)
-    max_rel: float = Field(ge=0.0)
+    median_rel: float = Field(ge=0.0, description="share of the measured time")
+    p90_rel: float = Field(ge=0.0, description="share of the measured time")
+    max_rel: float = Field(ge=0.0, description="share of the measured time")
 
 
 class CostLaw(_Law):

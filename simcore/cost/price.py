@@ -24,6 +24,7 @@ from simcore.records import Record, new_record
 RATE_DTYPE = np.dtype(
     [
         ("per_request_s", "f8"),
+        ("per_scored_token_s", "f8"),
         ("per_kv_token_plain_s", "f8"),
         ("per_kv_token_verify_s", "f8"),
         ("per_attention_pair_s", "f8"),
@@ -96,6 +97,7 @@ def law_tables(
     rate = new_record(
         RATE_DTYPE,
         per_request_s=target.per_request_s,
+        per_scored_token_s=target.per_scored_token_s,
         per_kv_token_plain_s=target.per_kv_token_plain_s,
         per_kv_token_verify_s=target.per_kv_token_verify_s,
         per_attention_pair_s=target.per_attention_pair_s,
@@ -201,9 +203,12 @@ def _piecewise(knots: NDArray[np.float64], values: NDArray[np.float64], tokens: 
 def _target(tables: LawTables, shape: StepShape) -> float:
     """Seconds of the target pass: f(padded tokens) + requests + KV + communication, by regime."""
     tokens, regime = graph_of(tables.regimes, shape)
+    prefilling = shape.num_requests - shape.num_decoding  # each has its last token scored
+    scored = shape.query_tokens - shape.prefill_tokens + prefilling
     gpu_s = (
         _piecewise(tables.knot_tokens, tables.knot_s, tokens)
         + tables.rate.per_request_s * shape.num_requests
+        + tables.rate.per_scored_token_s * scored
         + tables.rate.per_kv_token_plain_s * shape.plain_context_tokens
         + tables.rate.per_kv_token_verify_s * shape.verify_context_tokens
         + tables.rate.per_attention_pair_s * shape.attention_pairs
@@ -261,3 +266,28 @@ def price_step(tables: LawTables, shape: StepShape) -> tuple[float, float, float
 def price(tables: LawTables, shape: StepShape) -> tuple[float, float, float, float]:
     """`price_step` for callers in Python."""
     return price_step(tables, shape)
+
+
+@compiled_entry
+def price_steps(
+    tables: LawTables, shapes: NDArray[np.float64], seconds: NDArray[np.float64]
+) -> None:
+    """Whole step time of many shapes: rows [num_steps, fields of StepShape] into `seconds`."""
+    for row in range(len(shapes)):
+        values = shapes[row]
+        shape = StepShape(
+            values[0],
+            values[1],
+            values[2],
+            values[3],
+            values[4],
+            values[5],
+            values[6],
+            values[7],
+            values[8],
+            values[9],
+            values[10],
+            values[11],
+        )
+        propose_s, target_s, reconcile_s, overhead_s = price_step(tables, shape)
+        seconds[row] = propose_s + target_s + reconcile_s + overhead_s

@@ -68,12 +68,12 @@ class TokenAccount(Frozen):
 class TimeAccount(Frozen):
     """Shares of replica time, summing to 1."""
 
-    propose: float
-    target: float
-    reconcile: float
-    overhead: float
+    propose: float = Field(description="share of replica time, as the next")
+    target: float = Field(description="share; prefills included")
+    reconcile: float = Field(description="share")
+    overhead: float = Field(description="share")
     down: float = Field(description="from a failure until the replica served again")
-    idle: float
+    idle: float = Field(description="share")
 
 
 class KVAccount(Frozen):
@@ -187,7 +187,10 @@ def summarise(result: SimulationResult) -> Summary:
 
 
 def request_latencies_s(finished: Records) -> dict[str, NDArray[np.float64]]:
-    """TTFT, TPOT, E2E and queue time of finished requests; TPOT only of two tokens or more."""
+    """TTFT, TPOT, longest gap, E2E and queue time of finished requests.
+
+    TPOT and the gap between emissions only of two tokens or more.
+    """
     ttft_s = finished["first_token_s"] - finished["arrival_s"]
     e2e_s = finished["finish_s"] - finished["arrival_s"]
     gaps = finished["output_tokens"] - 1
@@ -196,6 +199,7 @@ def request_latencies_s(finished: Records) -> dict[str, NDArray[np.float64]]:
     return {
         "ttft_s": ttft_s,
         "tpot_s": tpot_s,
+        "itl_s": np.where(gaps > 0, finished["max_gap_s"], np.nan),
         "e2e_s": e2e_s,
         "queue_s": finished["scheduled_s"] - finished["arrival_s"],
     }
@@ -228,15 +232,15 @@ def _duration_s(requests: Records) -> float:
     return max(float(ends.max() - requests["arrival_s"].min()), 1e-12)
 
 
+def limits_met(latency: dict[str, NDArray[np.float64]], slo: SLO) -> dict[str, NDArray[np.bool_]]:
+    """Limit -> whether each request meets it; `latency` as from `request_latencies_s`."""
+    # A request of one token has neither TPOT nor a gap; it cannot miss their limits.
+    return {name: ~(latency[name] > limit) for name, limit in slo.limits().items()}
+
+
 def _meets_slo(latency: dict[str, NDArray[np.float64]], slo: SLO) -> NDArray[np.bool_] | None:
-    limits = {name: limit for name, limit in slo.model_dump().items() if limit is not None}
-    if not limits:
-        return None
-    met = np.ones(len(latency["e2e_s"]), dtype=bool)
-    for name, limit in limits.items():
-        # A request of one token has no TPOT; it cannot miss it.
-        met &= ~(latency[name] > limit)
-    return met
+    met = limits_met(latency, slo)
+    return np.logical_and.reduce(list(met.values())) if met else None
 
 
 def _goodput_per_s(good: NDArray[np.bool_] | None, result: SimulationResult) -> float | None:

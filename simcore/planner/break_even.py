@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from simcore.errors import ScenarioError
 from simcore.metrics.summary import mean_e2e_s
 from simcore.planner.replication import Interval, Replication, Runner, ratio_interval
+from simcore.records import Records
 from simcore.scenario import Scenario
 from simcore.serving.state import FINISHED
 from simcore.workload.load import as_batch, at_mean_rate
@@ -133,16 +134,28 @@ def _interval(points: list[LoadPoint]) -> tuple[float, float] | None:
 
 def saturation_rate_per_s(runner: Runner, proposer: str, replication: Replication) -> float:
     """Requests a second that the service without speculation finishes when never idle."""
-    deployment = runner.scenario.deployment
-    # Enough that most of the run is spent with full seats, not filling or emptying them.
-    a_replica = max(NUM_CAPACITY_REQUESTS, NUM_TURNS * deployment.max_num_seqs)
-    workload = as_batch(runner.scenario.workload, a_replica * deployment.replicas)
-    scenario = runner.scenario.with_(
+    scenario = never_idle(runner.scenario, NUM_CAPACITY_REQUESTS, NUM_TURNS)
+    return finish_rate_per_s(runner.run(replication, proposer, 0, scenario).request_records)
+
+
+def never_idle(scenario: Scenario, least_requests: int, num_turns: int) -> Scenario:
+    """The scenario with all its requests there at once, so many for every replica.
+
+    At least `num_turns` for each seat: most of the run is spent with full seats, not filling or
+    emptying them. Nobody gives up or is turned away.
+    """
+    deployment = scenario.deployment
+    a_replica = max(least_requests, num_turns * deployment.max_num_seqs)
+    workload = as_batch(scenario.workload, a_replica * deployment.replicas)
+    return scenario.with_(
         workload=workload.model_copy(update={"patience_s": None}),
         warmup_fraction=0.0,
         **{"deployment.max_queue": None},
     )
-    requests = runner.run(replication, proposer, 0, scenario).request_records
+
+
+def finish_rate_per_s(requests: Records) -> float:
+    """Requests finished a second while a run that never idles is in full swing."""
     requests = requests[requests["state"] == FINISHED]
     # The tail, with seats running empty, is not the sustained rate.
     finish_s = np.sort(requests["finish_s"])

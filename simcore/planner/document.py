@@ -26,9 +26,9 @@ class Speedup(Frozen):
     """How many times shorter the mean request is with speculation."""
 
     metric: Literal["mean_e2e_latency_off_over_on"] = "mean_e2e_latency_off_over_on"
-    value: float
-    interval: tuple[float, float]
-    confidence: float = CONFIDENCE
+    value: float = Field(description="times; 1: as fast as without")
+    interval: tuple[float, float] = Field(description="times; lower and upper end")
+    confidence: float = Field(CONFIDENCE, description="share, of the interval")
     num_replications: int
 
 
@@ -38,7 +38,9 @@ class Candidate(Frozen):
     proposer: str | None
     num_speculative_tokens: int
     speedup: Speedup
-    tpot_speedup: float | None = Field(description="mean TPOT off / on, mean over replications")
+    tpot_speedup: float | None = Field(
+        description="times; mean TPOT off / on, mean over replications"
+    )
     goodput_fraction: float | None
     meets_slo_as_off: bool = Field(description="not clearly less often than off; true without SLO")
     served_fraction: float = Field(description="finished, of all that came after the warm-up")
@@ -69,8 +71,8 @@ class LoadSpeedup(Frozen):
     """One point of the curve of speed-up against load."""
 
     rate_per_s: float
-    speedup: float
-    interval: tuple[float, float]
+    speedup: float = Field(description="times; mean E2E off / on")
+    interval: tuple[float, float] = Field(description="times; lower and upper end")
     is_beyond_saturation: bool = Field(description="latency there grows with the run's length")
 
 
@@ -81,7 +83,8 @@ class BreakEvenReport(Frozen):
     num_speculative_tokens: int
     rate_per_s: float | None
     interval: tuple[float, float] | None = Field(
-        description="lowest and highest crossing of the replications; null where some have none"
+        description="requests/s; lowest and highest crossing of the replications; null where some "
+        "have none"
     )
     reason: str
     saturation_rate_per_s: float
@@ -92,7 +95,9 @@ class Plan(Frozen):
     """Everything that a report shows; written as plan.json."""
 
     schema_version: Literal[1] = 1
-    origin: dict[str, Any]
+    origin: dict[str, Any] = Field(
+        description="what makes this plan again: version, profile, scenario, seed, replications"
+    )
     profile: ProfileCard
     scenario: Scenario
     decision: Decision

@@ -1,4 +1,7 @@
-"""Instant estimates for sliders: survival, cycle time and speed-up of every measured γ."""
+"""Survival, cycle time and speed-up of every measured γ at a given batch and context.
+
+One cycle by itself; a service under load is load_estimate.py.
+"""
 
 from dataclasses import dataclass
 

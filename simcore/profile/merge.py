@@ -275,8 +275,15 @@ def _with_held_phases(law: CostLaw, held: CostLaw, samples: "pd.DataFrame") -> C
     priced, phases = set(samples["proposer"].dropna()), set(samples["phase"])
     kept = {name: each for name, each in held.propose.items() if name not in priced}
     changes: dict[str, object] = {"propose": law.propose | kept}
-    for name in ("idle_propose", "proposer_runs", "host_overlap"):
+    for name in ("idle_propose", "host_overlap"):
         changes[name] = getattr(held, name)
+    # Samples time a proposer's prefill, and nothing else of what surrounds its calls.
+    changes["proposer_runs"] = held.proposer_runs | {
+        name: held.proposer_runs.get(name, run).model_copy(
+            update={"per_prefill_token_s": run.per_prefill_token_s}
+        )
+        for name, run in law.proposer_runs.items()
+    }
     if "reconcile" not in phases:
         changes["reconcile"] = held.reconcile
     if "overhead" not in phases:

@@ -48,9 +48,9 @@ TableName = Literal["cost", "traces", "requests"]
 class Sampling(Frozen):
     """The request's transforms of the target's distribution; temperature 0 is greedy."""
 
-    temperature: float = Field(0.0, ge=0.0, le=10.0)
+    temperature: float = Field(0.0, ge=0.0, le=10.0, description="divides the logits; 0: greedy")
     top_k: int = Field(0, ge=0, description="0: all tokens")
-    top_p: float = Field(1.0, gt=0.0, le=1.0)
+    top_p: float = Field(1.0, gt=0.0, le=1.0, description="probability mass kept; 1: all")
 
 
 class ModelIdentity(Frozen):
@@ -62,7 +62,7 @@ class ModelIdentity(Frozen):
     dtype: str = Field(description="numbers that the engine computes in")
     quantization: str = Field(description="how the stored weights are coded; 'none' if not")
     tokenizer: str = Field(description="sha256 of the tokenizer, or its published name")
-    vocab_size: int = Field(gt=0)
+    vocab_size: int = Field(gt=0, description="tokens")
     weight_bytes: int = Field(ge=0, description="in memory, as the engine holds them")
     kv_bytes_per_token: int = Field(ge=0)
 
@@ -72,9 +72,9 @@ class Hardware(Frozen):
 
     device: Literal["cpu", "cuda"]
     name: str
-    device_count: int = Field(1, ge=1)
+    device_count: int = Field(1, ge=1, description="devices of one replica")
     memory_bytes: int = Field(gt=0, description="of one device")
-    threads: int | None = Field(None, ge=1)
+    threads: int | None = Field(None, ge=1, description="CPU threads that the engine used")
     busy_power_w: float | None = Field(None, ge=0.0, description="of one device, in a step")
     idle_power_w: float | None = Field(None, ge=0.0, description="of one device, between steps")
     price_usd_per_hour: float | None = Field(None, ge=0.0, description="of one device")
@@ -108,7 +108,7 @@ class Identity(Frozen):
     target: ModelIdentity
     hardware: Hardware
     engine: Engine
-    tensor_parallel: int = Field(1, ge=1)
+    tensor_parallel: int = Field(1, ge=1, description="devices that share one layer")
 
 
 class Provenance(Frozen):
@@ -117,8 +117,10 @@ class Provenance(Frozen):
     date: str = Field(description="ISO date of the measurement or publication")
     command: str = ""
     versions: dict[str, str] = Field(default_factory=dict)
-    seeds: dict[str, int] = Field(default_factory=dict)
-    sample_counts: dict[str, int] = Field(default_factory=dict)
+    seeds: dict[str, int] = Field(default_factory=dict, description="random stream -> seed")
+    sample_counts: dict[str, int] = Field(
+        default_factory=dict, description="what was counted -> how many"
+    )
     citations: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -127,7 +129,9 @@ class Proposer(Frozen):
     """One way to propose drafts, and what it takes from the memory."""
 
     kind: Literal["ngram", "draft_model", "eagle"]
-    settings: dict[str, int | float | str] = Field(default_factory=dict)
+    settings: dict[str, int | float | str] = Field(
+        default_factory=dict, description="as the program that proposed names them"
+    )
     model: ModelIdentity | None = None
     weight_bytes: int = Field(0, ge=0)
     kv_bytes_per_token: int = Field(0, ge=0)
@@ -144,7 +148,7 @@ class AcceptanceRecord(Frozen):
     can be planned with.
     """
 
-    key: int = Field(ge=0)
+    key: int = Field(ge=0, description="the record's number in the tables")
     proposer: str
     domain: str
     sampling: Sampling
@@ -215,7 +219,7 @@ class TableFile(Frozen):
     """A Parquet file of the profile, and how to know that it is whole."""
 
     file: str = Field(pattern=r"^[A-Za-z0-9_.-]+\.parquet$")
-    rows: int = Field(ge=1)
+    rows: int = Field(ge=1, description="of the table, the header not counted")
     sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
 
 

@@ -28,7 +28,7 @@ def comparison_text(found: Comparison) -> str:
         *_table(services),
     ]
     for each in services[1:]:
-        lines += ["", f"{each.label} against {services[0].label}:", *_sentences(each)]
+        lines += ["", f"{each.label} against {services[0].label}:", *_indented(each)]
     lines += ["", *(f"Note: {caveat}" for caveat in found.caveats)]
     return "\n".join(lines)
 
@@ -42,32 +42,40 @@ def _service_line(service: Service) -> str:
     return f"{text}; {service.note}" if service.note else text
 
 
-def _table(services: tuple[Service, ...]) -> list[str]:
+def comparison_rows(services: tuple[Service, ...]) -> list[tuple[str, ...]]:
     """Means over the seeds; loads first, then the headline numbers that anyone has."""
-    rows = [("", *(each.label for each in services))]
-    rows.append(("offered load", *(rate(each.offered_rate_per_s) for each in services)))
+    rows = [("offered load", *(rate(each.offered_rate_per_s) for each in services))]
     admitted = [each.admitted_rate_per_s for each in services]
     rows.append(("admitted rate", *(rate(each.mean if each else None) for each in admitted)))
     for headline in HEADLINES:
         means = [each.summary.metrics[headline.metric].mean for each in services]
         if _is_shown(headline.name) and any(mean is not None for mean in means):
             rows.append((headline.name, *(written(headline, mean) for mean in means)))
+    return rows
+
+
+def _table(services: tuple[Service, ...]) -> list[str]:
+    rows = [("", *(each.label for each in services)), *comparison_rows(services)]
     width = max(MIN_COLUMN, *(len(each.label) for each in services))
     return [
         f"{name:22} " + " ".join(f"{value:>{width}}" for value in values) for name, *values in rows
     ]
 
 
-def _sentences(service: Service) -> list[str]:
-    """One a metric; what is the same under every seed in one line."""
+def difference_sentences(service: Service) -> list[str]:
+    """One a metric that differs; what is the same under every seed in one line."""
     if not service.differences:
-        return ["  not compared: one of them does not serve this rate"]
+        return ["not compared: one of them does not serve this rate"]
     shown = [each for each in service.differences if each.name not in ONLY_IN_TABLE]
     shown = [each for each in shown if _is_shown(each.name)]
-    lines = [f"  {each.sentence}" for each in shown if each.verdict != "same"]
+    lines = [each.sentence for each in shown if each.verdict != "same"]
     same = [each.name for each in shown if each.verdict == "same"]
-    return [*lines, f"  same under every seed: {', '.join(same)}"] if same else lines
+    return [*lines, f"same under every seed: {', '.join(same)}"] if same else lines
 
 
 def _is_shown(name: str) -> bool:
     return not name.endswith(LEFT_OUT)
+
+
+def _indented(service: Service) -> list[str]:
+    return [f"  {line}" for line in difference_sentences(service)]

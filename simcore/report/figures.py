@@ -8,6 +8,14 @@ from simcore.acceptance.request_spread import PositionCount
 from simcore.planner.estimate import Estimate
 from simcore.planner.speedup import CycleSurvival, SpeedupPoint
 from simcore.report.acceptance_figures import rate_orders_figure, request_spread_figure
+from simcore.report.capacity_figures import capacity_figure, daily_figure
+from simcore.report.comparison_figures import comparison_figure
+from simcore.report.cost_figures import (
+    cost_residuals_figure,
+    cost_samples_figure,
+    measured_box_figure,
+)
+from simcore.report.import_figures import imported_survival_figure
 from simcore.report.plan_figures import candidates_figure, load_figure
 from simcore.report.run_figures import (
     latency_figure,
@@ -36,9 +44,16 @@ from simcore.report.tree_figures import tree_figure
 __all__ = [
     "break_even_figure",
     "candidates_figure",
+    "capacity_figure",
+    "comparison_figure",
+    "cost_residuals_figure",
+    "cost_samples_figure",
     "cycle_time_figure",
+    "daily_figure",
+    "imported_survival_figure",
     "latency_figure",
     "load_figure",
+    "measured_box_figure",
     "rate_orders_figure",
     "request_spread_figure",
     "speedup_figure",

@@ -1,8 +1,9 @@
 """Where a plan's numbers come from, as tables: the profile and the scenario."""
 
 from simcore.planner.document import Plan
+from simcore.report.slo_words import slo_words
 from simcore.report.table import Table
-from simcore.report.units import NOTHING, count, giga, seconds
+from simcore.report.units import NOTHING, count, giga
 from simcore.report.workload_words import Rows, workload_rows
 from simcore.scenario import Deployment, Workload
 
@@ -41,9 +42,7 @@ def profile_table(plan: Plan) -> Table:
 def scenario_table(plan: Plan) -> Table:
     """The workload, the deployment and the objective that the plan is for."""
     scenario, origin = plan.scenario, plan.origin
-    slo = scenario.slo
-    limits = (("TTFT", slo.ttft_s), ("TPOT", slo.tpot_s), ("E2E", slo.e2e_s))
-    asked = [f"{name} at most {seconds(limit)}" for name, limit in limits if limit is not None]
+    asked = slo_words(scenario.slo)
     rows: Rows = [
         ("name", scenario.name),
         ("sha256", str(origin.get("scenario_sha256", NOTHING))),

@@ -4,11 +4,16 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from simcore.errors import SpecplanError
 from simcore.folders import whole_folder
+from simcore.report.plain import spreadsheet_text
 from simcore.scenario import dump_scenario
 from simcore.serving.simulation import SimulationResult
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 FILES = ("requests.csv", "steps.csv", "policy_changes.csv", "scenario.yaml")
 CYCLES_FILE = "cycles.csv"  # where single cycles were kept
@@ -72,9 +77,16 @@ def _write(result: SimulationResult, folder: Path) -> None:
     counts = result.accepted_histogram
     names = [f"cycles_accepting_{length}" for length in range(counts.shape[1])]
     requests = result.requests.assign(**dict(zip(names, counts.T, strict=True)))
-    requests.to_csv(folder / "requests.csv", index=False)
-    result.steps.to_csv(folder / "steps.csv", index=False)
-    result.policy_changes.to_csv(folder / "policy_changes.csv", index=False)
+    _write_csv(requests, folder / "requests.csv")
+    _write_csv(result.steps, folder / "steps.csv")
+    _write_csv(result.policy_changes, folder / "policy_changes.csv")
     if result.cycle_records is not None:
-        result.cycles.to_csv(folder / CYCLES_FILE, index=False)
+        _write_csv(result.cycles, folder / CYCLES_FILE)
     (folder / "scenario.yaml").write_text(dump_scenario(result.scenario), encoding="utf-8")
+
+
+def _write_csv(frame: "pd.DataFrame", path: Path) -> None:
+    """Names of domains and proposers are free text; numbers are written as they are."""
+    texts = frame.select_dtypes(include=["object", "string"])
+    safe = {str(name): column.map(spreadsheet_text) for name, column in texts.items()}
+    frame.assign(**safe).to_csv(path, index=False)

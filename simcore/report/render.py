@@ -11,7 +11,9 @@ from plotly.offline import get_plotlyjs
 from simcore.planner.document import Plan
 from simcore.report.figures import candidates_figure, load_figure
 from simcore.report.flags import EngineSettings
+from simcore.report.plain import visible
 from simcore.report.table import Ready, escape_markdown, markdown_table
+from simcore.report.units import NOTHING
 from simcore.report.view import view_of
 
 PRINT_TEXT_COLOUR = "#333333"  # the page is white
@@ -46,11 +48,16 @@ def _environment(*, autoescape: bool) -> jinja2.Environment:
     return jinja2.Environment(
         loader=jinja2.PackageLoader("simcore.report"),
         autoescape=autoescape,
-        finalize=None if autoescape else escape_markdown,
+        finalize=_shown if autoescape else escape_markdown,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+
+
+def _shown(value: object) -> object:
+    """A value of a page before its escaping; Markup passes."""
+    return value if isinstance(value, Markup) else visible(str(value)) or NOTHING
 
 
 def _figure_html(name: str, figure: go.Figure) -> Markup:
@@ -70,4 +77,4 @@ def _code_span(text: str) -> Ready:
     fence = "```"
     while fence in text:
         fence += "`"
-    return Ready(f"{fence}sh\n{text}\n{fence}")
+    return Ready(f"{fence}sh\n{visible(text)}\n{fence}")

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 
 import plotly.graph_objects as go
 
+from simcore.report.plain import one_line
+
 BLUE, ORANGE, GREEN, VERMILLION = "#0072B2", "#E69F00", "#009E73", "#D55E00"
 SKY, PURPLE, GREY = "#56B4E9", "#CC79A7", "#808080"
 SERIES_COLOURS = (BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILLION)
@@ -38,7 +40,8 @@ def dash(index: int) -> str:
 
 def label(text: object) -> str:
     """Text for a title, a legend or a hover box: Plotly reads a subset of HTML in them."""
-    return html.escape(" ".join(str(text).split()), quote=False)
+    line = html.escape(one_line(text), quote=False)
+    return line.replace("%", "&#37;")  # %{...} would be filled in from the figure's data
 
 
 def new_figure(title: str, x_title: str, y_title: str) -> go.Figure:

@@ -5,7 +5,14 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-MARKDOWN_SIGNS = re.compile(r"([\\`*\[\]|~$#])")
+from simcore.report.plain import one_line
+from simcore.report.units import NOTHING
+
+# Signs that Markdown reads anywhere; a low line inside a word means nothing to it.
+MARKDOWN_SIGNS = re.compile(r"[\\`*\[\]|~$#@]|(?<![^\W_])_|_(?![^\W_])")
+# What makes a list, a rule or a heading of the line that it begins.
+LINE_BEGIN = re.compile(r"^(?:(?=[-+](?:\s|$)|[-=]{2})|(\d{1,9})(?=[.)](?:\s|$)))")
+BARE_LINK = re.compile(r"(?<=:)(?=//)|(?<=\bwww)(?=\.)", re.IGNORECASE)  # GitHub links these
 
 
 @dataclass(frozen=True)
@@ -28,8 +35,9 @@ def escape_markdown(value: object) -> str:
     """Text on one line that Markdown shows as it stands; Ready passes."""
     if isinstance(value, Ready):
         return value
-    line = html.escape(" ".join(str(value).split()), quote=False)
-    return MARKDOWN_SIGNS.sub(r"\\\1", line)
+    line = html.escape(one_line(value), quote=False) or NOTHING
+    line = MARKDOWN_SIGNS.sub(r"\\\g<0>", line)
+    return BARE_LINK.sub(r"\\", LINE_BEGIN.sub(r"\1\\", line))
 
 
 def markdown_table(table: Table) -> Ready:

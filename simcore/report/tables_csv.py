@@ -5,9 +5,9 @@ import io
 from collections.abc import Iterable
 
 from simcore.planner.document import Candidate, Plan
+from simcore.report.plain import spreadsheet_text
 
 Cell = str | int | float | None
-FORMULA_SIGNS = ("=", "+", "-", "@", "\t", "\r")
 
 
 def candidates_csv(plan: Plan) -> str:
@@ -93,8 +93,4 @@ def _csv(rows: list[dict[str, Cell]]) -> str:
 
 
 def _safe(cells: Iterable[Cell]) -> list[Cell]:
-    """A spreadsheet runs text that begins like a formula; an apostrophe stops it."""
-    return [
-        f"'{cell}" if isinstance(cell, str) and cell.startswith(FORMULA_SIGNS) else cell
-        for cell in cells
-    ]
+    return [spreadsheet_text(cell) if isinstance(cell, str) else cell for cell in cells]

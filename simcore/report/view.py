@@ -167,7 +167,9 @@ def _missing_table(plan: Plan) -> Table:
     rows = tuple(
         (proposer, ", ".join(found), reason) for (proposer, reason), found in gammas.items()
     )
-    return Table("Draft lengths that are not offered", ("proposer", "γ", "reason"), rows, "")
+    header = ("proposer", "γ (draft tokens)", "reason")
+    source = f"What {plan.profile.source} profile {plan.profile.name} holds."
+    return Table("Draft lengths that are not offered", header, rows, source)
 
 
 def _curve_table(plan: Plan) -> Table:

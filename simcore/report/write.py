@@ -6,7 +6,7 @@ from pathlib import Path
 from simcore.errors import SpecplanError
 from simcore.folders import whole_folder
 from simcore.planner.document import Plan
-from simcore.planner.plan_file import PLAN_FILE
+from simcore.planner.plan_file import PLAN_FILE, looks_like_plan
 from simcore.report.alerts import alerts_yaml
 from simcore.report.engine_metrics import METRICS
 from simcore.report.flags import ENGINES, engine_settings, shell_script
@@ -73,7 +73,7 @@ def _holds_plan(folder: Path) -> bool:
         raw = json.loads((folder / PLAN_FILE).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return False
-    return isinstance(raw, dict) and {"decision", "break_even", "candidates"} <= set(raw)
+    return looks_like_plan(raw)
 
 
 def render_files(plan: Plan) -> dict[str, str]:

@@ -44,6 +44,9 @@ def plan_cycle(state: State, request: int, mode: int) -> None:
     """Plan one request's cycle: mode and tokens; the oracle alone looks at what would survive."""
     row = state.requests[request]
     row.step_mode = mode if row.can_speculate else 0
+    if state.limits.shortens_last_drafts and row.step_mode <= state.limits.mode:
+        # Modes up to the full draft are its lengths; every cycle emits one token that is no draft.
+        row.step_mode = min(row.step_mode, max(int(row.max_tokens - row.emitted_tokens) - 1, 0))
     row.step_most = state.modes[row.step_mode].verified_tokens
     if state.policy.rule.kind == ORACLE and row.step_mode > 0:
         draw(state, request)

@@ -110,7 +110,7 @@ def new_state(
         max_num_seqs=deployment.max_num_seqs,
         max_num_batched_tokens=deployment.max_num_batched_tokens,
     )
-    reference = scenario.speculation.proposer or _first_fitting(stored, scenario)
+    reference = scenario.speculation.proposer or first_fitting(stored, scenario)
     if traces is None:
         traces = load_traces(stored, matching_records(stored, scenario, reference))
     model = acceptance_model(stored, scenario, reference, gamma, traces=traces)
@@ -266,7 +266,7 @@ def _prefixes(scenario: Scenario, batch: RequestBatch, budget: KVBudget) -> Pref
     return prefixes
 
 
-def _first_fitting(stored: StoredProfile, scenario: Scenario) -> str:
+def first_fitting(stored: StoredProfile, scenario: Scenario) -> str:
     """The first proposer measured under the scenario's contract and sampling, else the first."""
     for record in stored.profile.acceptance:
         if (record.contract, record.sampling) == (scenario.contract, scenario.sampling):
@@ -321,6 +321,7 @@ def _limits(scenario: Scenario, parts: Parts) -> Record:
         retracts_youngest=rules.retracts_youngest,
         admits_whole_life=rules.admits_whole_life,
         pads_drafts=rules.pads_drafts,
+        shortens_last_drafts=rules.shortens_last_drafts,
         routing=ROUTING[deployment.routing],
         num_uncounted=int(scenario.warmup_fraction * len(batch.arrival_s)),
         num_open=batch.turns.num_open,

@@ -233,6 +233,7 @@ LIMITS_DTYPE = np.dtype(
         ("retracts_youngest", "i8"),
         ("admits_whole_life", "i8"),
         ("pads_drafts", "i8"),
+        ("shortens_last_drafts", "i8"),
         ("routing", "i8"),
         ("num_uncounted", "i8"),  # first arrivals, which no latency counts
         ("num_open", "i8"),  # requests that come by themselves; those behind them follow one

@@ -8,7 +8,7 @@ from simcore.profile.schema import Frozen, Sampling
 class DomainShare(Frozen):
     """A share of the requests; a bare number in a scenario is its weight alone."""
 
-    weight: float = Field(1.0, gt=0.0)
+    weight: float = Field(1.0, gt=0.0, description="relative to the other domains'")
     sampling: Sampling | None = Field(None, description="of its requests; null: the scenario's")
     priority: int = Field(
         0, ge=-1000, le=1000, description="lower goes first, under priority scheduling"

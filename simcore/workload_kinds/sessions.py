@@ -19,8 +19,8 @@ class ThinkTime(Frozen):
 class Sessions(Frozen):
     """Turns of one conversation; arrivals then start sessions, `num_requests` counts turns."""
 
-    mean_turns: float = Field(ge=1.0, le=10_000.0)
-    max_turns: int = Field(100, ge=1, le=10_000)
+    mean_turns: float = Field(ge=1.0, le=10_000.0, description="requests of a session")
+    max_turns: int = Field(100, ge=1, le=10_000, description="requests; longer ones are cut")
     turns: Literal["geometric", "fixed"] = Field(
         "geometric", description="fixed: every session has mean_turns, a whole number"
     )

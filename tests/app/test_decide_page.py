@@ -204,3 +204,9 @@ def test_every_bundled_profile_and_proposer_renders(profile, proposer):
         at.selectbox(key=f"{key}.{proposer}.sampling").set_value(sampling).run()
         assert _scenario(_sound(at)).speculation.proposer == proposer
         assert at.metric
+
+
+@pytest.mark.parametrize("name", ["burst", "agent_sessions", "batch_summarisation"])
+def test_a_bundled_workload_of_every_sort_opens(page, name):
+    page.selectbox(key=f"sidebar.{H100}.workload").set_value(name).run()
+    assert _scenario(_sound(page)).name == name

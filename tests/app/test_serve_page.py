@@ -76,7 +76,7 @@ def test_results_say_what_was_simulated_and_when_the_inputs_have_changed(finish)
 
 
 def test_every_fallback_is_shown_with_its_reason(finish):
-    scenario = open_scenario("h100_code_bursts").with_(**{"workload.num_requests": 500})
+    scenario = open_scenario("burst").with_(**{"workload.num_requests": 500})
     at = _visit(scenario)
     at.button(key="serve.simulate").click().run()
     finish(at, KEY)

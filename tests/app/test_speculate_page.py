@@ -182,7 +182,7 @@ def test_the_policy_off_is_plain_decoding():
 
 def test_a_policy_that_shorter_drafts_cannot_have_gives_way_to_one_that_they_can():
     at = AppTest.from_file(str(ENTRY), default_timeout=60)
-    at.query_params[link.PARAMETER] = link.encode(open_scenario("h100_code_bursts"))
+    at.query_params[link.PARAMETER] = link.encode(open_scenario("burst"))
     at.run()
     own = at.session_state["scenario"].speculation.policy
     slider = next(each for each in at.select_slider if each.key.endswith(".gamma"))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simcore.cost.fit import fit_cost
+from simcore.cost.fit import fit_cost, fit_imported, fit_target
 from simcore.cost.law import CostLaw
 from simcore.cost.price import decode_step, law_tables, price
 from simcore.cost.shape import StepShape
@@ -93,6 +93,46 @@ def test_the_fit_finds_a_law_again_from_clean_samples():
     assert fitted.domain.max_context_tokens == 1536
     assert fitted.domain.max_query_tokens_per_request == 9
     assert fitted.domain.max_step_tokens == 1024
+
+
+def test_only_roots_drafts_and_the_last_token_of_a_chunk_are_scored():
+    law = LAW.model_copy(
+        update={"target": LAW.target.model_copy(update={"per_scored_token_s": 1e-3})}
+    )
+    # Two requests with three drafts each beside a prefill chunk of 50 tokens.
+    shape = StepShape(3.0, 2.0, 3.0, 6.0, 6.0, 58.0, 0.0, 0.0, 50.0, 0.0)
+    more_s = price(law_tables(law, None), shape)[1] - price(law_tables(LAW, None), shape)[1]
+    assert more_s == pytest.approx((2 * 4 + 1) * 1e-3)
+
+
+def test_the_fit_tells_scored_tokens_from_those_of_a_prefill():
+    target = LAW.target.model_copy(update={"per_scored_token_s": 2e-4})
+    law = LAW.model_copy(update={"target": target})
+    fitted, _ = fit_target(_samples(law, 0.0))
+    assert fitted.per_scored_token_s == pytest.approx(2e-4, rel=0.02)
+
+
+def test_without_a_prefill_among_the_samples_no_cost_is_put_on_scored_tokens():
+    samples = _samples(LAW, 0.0)
+    decoding = samples["num_query_tokens"] == samples["num_speculative_tokens"] + 1
+    fitted, _ = fit_target(samples[decoding])
+    assert fitted.per_scored_token_s == 0.0
+
+
+def test_imported_drafting_times_give_the_same_prefill_rate_as_measured_ones():
+    samples = _samples(LAW, 0.0)
+    chunk = samples.iloc[0].to_dict() | {
+        "phase": "propose",
+        "proposer": "draft_model",
+        "batch_size": 1,
+        "num_query_tokens": 64,
+        "context_tokens": 0,
+        "num_speculative_tokens": 0,
+        "median_s": 64 * 8e-5,
+    }
+    samples = pd.concat([samples, pd.DataFrame([chunk])], ignore_index=True)
+    for law in (fit_cost(samples, ("draft_model",)), fit_imported(samples, ("draft_model",))):
+        assert law.proposer_runs["draft_model"].per_prefill_token_s == pytest.approx(8e-5)
 
 
 def test_a_proposers_own_prefill_becomes_one_rate_a_token():

@@ -12,7 +12,7 @@ from simcore.planner.document import Plan
 from simcore.profile.schema import Proposer
 from simcore.report.engine import EngineSettings
 from simcore.report.flags import engine_settings, shell_script
-from tests.report.conftest import HOSTILE
+from tests.report.hostile import TEXTS
 
 REMOVED = ("disable_by_batch_size", "speculative_token_tree", "--speculative-model")
 VLLM_LIMITS = ["--max-num-seqs", "64", "--max-num-batched-tokens", "8192"]
@@ -139,7 +139,7 @@ def test_no_removed_flag_is_emitted(plan):
             assert not any(flag in each.command for flag in REMOVED)
 
 
-@pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
+@pytest.mark.parametrize("text", TEXTS, ids=range(len(TEXTS)))
 def test_a_hostile_argument_reaches_the_engine_as_it_stands(tmp_path, text):
     settings = EngineSettings("vLLM", text, ("vllm", "serve", text), (text,), None)
     assert shlex.split(settings.command) == ["vllm", "serve", text]

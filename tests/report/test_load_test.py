@@ -22,7 +22,7 @@ from simcore.report.load_test import (
     vllm_command,
 )
 from simcore.report.vllm_flags import pinned_acceptance
-from tests.report.conftest import HOSTILE
+from tests.report.hostile import TEXTS
 from tests.report.test_flags import given, proposer
 
 
@@ -207,7 +207,7 @@ def test_the_script_says_how_it_is_used(test_of, tmp_path):
     assert "usage" in stderr
 
 
-@pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
+@pytest.mark.parametrize("text", TEXTS, ids=range(len(TEXTS)))
 def test_a_hostile_dataset_or_address_stays_one_argument(test_of, tmp_path, text):
     test = test_of(dataset=text, base_url=text)
     code, _, calls = run(load_test_script(test), tmp_path, "off")

@@ -83,6 +83,19 @@ def test_vllm_keeps_the_blocks_of_rejected_drafts(recorded_profile):
     assert (np.diff(steps["used_blocks"]) >= 0).all()
 
 
+@pytest.mark.parametrize("proposer", ["draft_model", "ngram"])
+def test_llama_cpps_last_drafts_leave_room_for_the_token_of_every_cycle(recorded_profile, proposer):
+    steps = _one_request(recorded_profile, "llama_cpp", **{"speculation.proposer": proposer})
+    left = 40 - 1 - (np.cumsum(steps["emitted_tokens"]) - steps["emitted_tokens"])
+    assert (steps["gamma"] == np.minimum(5, left - 1)).all()
+    assert (steps["proposed_tokens"] <= left - 1).all()
+    assert steps["gamma"].min() < 5
+
+
+def test_vllm_drafts_in_full_to_the_end(recorded_profile):
+    assert (_one_request(recorded_profile, "vllm")["gamma"] == 5).all()
+
+
 def test_sglang_slots_follow_the_worked_example():
     assert sglang_step_slots(5, 4, 8, page_size=64) == 512
     assert sglang_step_slots(5, 4, 8, page_size=1) == 20

@@ -42,8 +42,10 @@ def read(files: list[EngineFile], options: ImportOptions) -> Reading:
         *([f"{plain} answers without drafts were left out."] if plain else []),
     )
     figures = {"tokens a step, with or without a draft": tokens / steps} if steps else {}
-    if steps and decoding_ms:
-        figures["step, ms"] = decoding_ms / steps
+    # predicted_ms runs from the first token on, which is prefill's.
+    cycles = steps - len(requests)
+    if cycles > 0 and decoding_ms:
+        figures["step, ms"] = decoding_ms / cycles
     return Reading(
         "llama.cpp", (requests_record(requests, options.gamma),), figures=figures, notes=notes
     )

@@ -25,6 +25,9 @@ class ImportOptions(Frozen):
     draft_quantization: str | None = None
     context_tokens: tuple[int, int] | None = None
     engine_version: str | None = None
+    num_requests: int | None = Field(
+        None, ge=1, description="that the counters are of, where the engine does not count them"
+    )
     column: str | None = Field(None, description="of an acceptance trace")
     accepted_or_emitted: Literal["accepted", "emitted"] | None = None
     per: Literal["position", "cycle"] | None = None

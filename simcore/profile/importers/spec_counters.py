@@ -62,6 +62,7 @@ def _reading(
     positions = _positions(names, grown, f"{prefix}:{BY_POSITION}", options.gamma)
     tokens = _maybe_total(names, grown, generated)
     requests = _maybe_total(names, grown, f"{prefix}:request_success_total")
+    requests = options.num_requests if requests is None else requests
     # Each decode step of a request emits one token that is no draft; so does its prefill.
     steps = None if tokens is None or requests is None else tokens - accepted - requests
     cycles: int | None = drafts

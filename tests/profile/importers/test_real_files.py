@@ -107,3 +107,15 @@ def test_every_kind_is_documented_with_the_version_that_it_was_written_for():
         assert f"| `{kind}` |" in page
         if importer.written_for.split()[-1][0].isdigit():
             assert importer.written_for.split(" of ")[0] in page
+
+
+def test_llamacpp_counts_no_requests_so_that_a_lookups_cycles_need_their_number():
+    scrapes = (REAL / "llamacpp_before.prom", REAL / "llamacpp_after.prom")
+    _, silent = only(read_paths("llamacpp_prometheus", *scrapes, proposer_kind="ngram"))
+    assert silent.num_cycles is None
+    answers = len((REAL / "llamacpp_timings.jsonl").read_text().splitlines())
+    _, timed = only(read_paths("llamacpp_timings", REAL / "llamacpp_timings.jsonl", gamma=3))
+    _, told = only(
+        read_paths("llamacpp_prometheus", *scrapes, proposer_kind="ngram", num_requests=answers)
+    )
+    assert told.num_cycles == timed.num_cycles

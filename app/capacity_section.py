@@ -1,0 +1,157 @@
+"""The largest load within the objective, off and on, and the replicas of a rate or a day."""
+
+from dataclasses import dataclass
+
+import pandas as pd
+import streamlit as st
+
+from app import words
+from app.figure import show_figure
+from app.job import Advance, finished_job, start_job
+from simcore.planner.capacity import DEFAULT_SEEDS, find_capacity
+from simcore.planner.capacity_document import Capacity, LoadCurve, ReplicaPlan
+from simcore.planner.economics import GivenFigures
+from simcore.planner.load_curve import example_curve
+from simcore.planner.replicas import check_demand, find_replicas
+from simcore.profile.store import StoredProfile
+from simcore.report.capacity_figures import capacity_figure, daily_figure
+from simcore.report.capacity_text import capacity_rows, fleet_rows, ledger_sentence
+from simcore.scenario import Scenario
+
+KEY = "capacity.found"
+DEMANDS = {
+    "none": "only the largest load",
+    "rate": "also replicas for a rate",
+    "day": "also replicas through an example day",
+}
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the form says beside the scenario."""
+
+    seeds: int
+    demand: str
+    rate_per_s: float
+    given: GivenFigures
+
+
+@dataclass(frozen=True)
+class Found:
+    """The capacity, and the fleets where they were asked for."""
+
+    capacity: Capacity
+    fleets: ReplicaPlan | None
+
+
+def show_capacity(stored: StoredProfile, scenario: Scenario) -> None:
+    """The form, the progress, and the last search."""
+    asked = _form(scenario)
+    if asked is not None:
+        start_job(KEY, lambda advance: _find(stored, scenario, asked, advance), scenario)
+    job = finished_job(KEY)
+    if job is None:
+        if KEY not in st.session_state:
+            st.info(
+                "Set the objective in the sidebar (Deployment and objective) and press Find the "
+                "capacity."
+            )
+        return
+    if job.asked != scenario:
+        st.warning("The inputs have changed since this search. Find the capacity again.")
+    _show(job.result)
+
+
+def _form(scenario: Scenario) -> Asked | None:
+    """What was asked, at the moment when the button is pressed."""
+    with st.form("capacity.form"):
+        first, second, third = st.columns(3)
+        seeds = first.number_input(
+            "Seeds at every load",
+            min_value=2,
+            max_value=200,
+            value=DEFAULT_SEEDS,
+            key="capacity.seeds",
+            help=words.REPLICATIONS,
+        )
+        price = second.number_input(
+            "Price of a device (USD an hour; 0: the profile's)",
+            min_value=0.0,
+            value=0.0,
+            step=0.5,
+            key="capacity.price",
+            help=words.PRICE,
+        )
+        power = third.number_input(
+            "Power of a device (W; 0: the profile's)",
+            min_value=0.0,
+            value=0.0,
+            step=50.0,
+            key="capacity.power",
+            help=words.POWER,
+        )
+        demand = first.selectbox(
+            "Replicas",
+            list(DEMANDS),
+            format_func=DEMANDS.__getitem__,
+            key="capacity.demand",
+            help=words.DEMAND,
+        )
+        rate_per_s = second.number_input(
+            "Rate, or peak of the day (requests/s)",
+            min_value=0.01,
+            value=float(getattr(scenario.workload.arrivals, "rate_per_s", 1.0)),
+            key=f"capacity.{scenario.name}.rate",
+            help=words.LOAD,
+        )
+        if not third.form_submit_button("Find the capacity", type="primary", width="stretch"):
+            return None
+    given = GivenFigures(price_usd_per_hour=price or None, power_w=power or None)
+    return Asked(int(seeds), demand, rate_per_s, given)
+
+
+def _find(stored: StoredProfile, scenario: Scenario, asked: Asked, advance: Advance) -> Found:
+    """Raises ScenarioError, before any search where nothing can be found."""
+    demand: float | LoadCurve | None = None
+    if asked.demand != "none":
+        is_day = asked.demand == "day"
+        demand = example_curve(asked.rate_per_s) if is_day else asked.rate_per_s
+        check_demand(scenario, demand)
+    capacity = find_capacity(
+        scenario, stored=stored, num_seeds=asked.seeds, given=asked.given, progress=advance
+    )
+    if demand is None:
+        return Found(capacity, None)
+    fleets = find_replicas(
+        scenario,
+        demand,
+        stored=stored,
+        num_seeds=asked.seeds,
+        given=asked.given,
+        one=capacity if scenario.deployment.replicas == 1 else None,
+        progress=advance,
+    )
+    return Found(capacity, fleets)
+
+
+def _show(found: Found) -> None:
+    capacity = found.capacity
+    sentence = capacity.gain.sentence
+    st.subheader(f"{sentence[0].upper()}{sentence[1:]}.")
+    show_figure(capacity_figure(capacity), key="capacity.curve")
+    _table(capacity_rows(capacity), (capacity.off.label, capacity.on.label))
+    st.markdown(f"**What speculation takes.** {ledger_sentence(capacity)}")
+    if found.fleets is not None:
+        st.subheader("Replicas", divider="gray")
+        if found.fleets.curve is not None:
+            show_figure(daily_figure(found.fleets), key="capacity.day")
+        _table(fleet_rows(found.fleets), (found.fleets.off.label, found.fleets.on.label))
+    for caveat in capacity.caveats:
+        st.warning(caveat)
+    st.caption(words.origin_line(capacity.origin))
+
+
+def _table(rows: list[tuple[str, list[str]]], labels: tuple[str, str]) -> None:
+    """Both services side by side; where they are the same, once."""
+    columns = dict(zip(labels, zip(*(cells for _, cells in rows), strict=True), strict=False))
+    st.table(pd.DataFrame(columns, index=[name for name, _ in rows]))

@@ -1,0 +1,1 @@
+"""The parts of the closed form under load: cycles, steps, limits, queue."""

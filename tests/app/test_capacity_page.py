@@ -1,0 +1,57 @@
+"""The page Capacity: the same numbers as simcore.find_capacity."""
+
+import pytest
+
+pytest.importorskip("streamlit")
+
+from streamlit.testing.v1 import AppTest
+
+from app import link
+from app.launch import ENTRY
+from simcore.planner.capacity import find_capacity
+from simcore.report.capacity_text import capacity_rows, ledger_sentence
+from simcore.scenario_files import open_scenario
+
+KEY = "capacity.found"
+
+
+def _visit(scenario) -> AppTest:
+    at = AppTest.from_file(str(ENTRY), default_timeout=60)
+    at.query_params[link.PARAMETER] = link.encode(scenario)
+    at.run().switch_page("app_pages/capacity.py").run()
+    assert not at.exception, at.exception
+    return at
+
+
+def _search(at: AppTest, finish) -> AppTest:
+    at.number_input(key="capacity.seeds").set_value(2)
+    next(each for each in at.button if each.label == "Find the capacity").click().run()
+    return finish(at, KEY)
+
+
+def test_the_table_and_the_ledger_are_those_of_find_capacity(finish):
+    scenario = open_scenario("h100_chat").with_(
+        **{"workload.num_requests": 200, "slo.itl_s": 0.5, "slo.percentile": 90.0}
+    )
+    at = _visit(scenario)
+    assert at.session_state["scenario"] == scenario
+    at.number_input(key="capacity.price").set_value(3.0)
+    _search(at, finish)
+    assert not at.error, [each.value for each in at.error]
+    found = at.session_state[KEY].result.capacity
+    alone = find_capacity(scenario, num_seeds=2)
+    assert (found.off.max_rate_per_s, found.on.max_rate_per_s) == (
+        alone.off.max_rate_per_s,
+        alone.on.max_rate_per_s,
+    )
+    shown = at.table[0].value
+    assert [(name, list(shown.loc[name])) for name in shown.index] == capacity_rows(found)
+    assert ledger_sentence(found) in "\n".join(each.value for each in at.markdown)
+    assert found.off.economics.price_source == "given"
+
+
+def test_an_objective_without_limits_is_refused_in_a_sentence(finish):
+    scenario = open_scenario("h100_chat")
+    without = {f"slo.{name}": None for name in type(scenario.slo).model_fields}
+    at = _search(_visit(scenario.with_(**without)), finish)
+    assert "SLO" in at.error[0].value
