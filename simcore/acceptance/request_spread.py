@@ -16,7 +16,7 @@ from simcore.acceptance.trace import TraceSet
 
 FIRST_START = 1  # prefill emits position 0
 SLOWEST_SHARE = 0.01
-NUM_DRAWS = 20_000  # independent requests, about
+NUM_DRAWS = 10_000  # independent requests, about
 
 FloatArray = NDArray[np.float64]
 

@@ -6,7 +6,7 @@ import plotly.graph_objects as go
 
 from simcore.acceptance.tree import ROOT
 from simcore.planner.tree_view import NodeView
-from simcore.report.style import BLUE, GREY, ORANGE, styled
+from simcore.report.style import BLUE, GREY, ORANGE, new_figure
 
 NUM_WIDTHS = 8  # edges are drawn in so many widths
 THINNEST, THICKEST = 0.75, 9.0  # pixels
@@ -27,7 +27,7 @@ def tree_figure(nodes: Sequence[NodeView], mean_emitted_tokens: float) -> go.Fig
         f"{len(nodes)} {'draft' if len(nodes) == 1 else 'drafts'} a cycle: "
         f"{mean_emitted_tokens:.2f} tokens emitted"
     )
-    figure = styled(go.Figure(), title)
+    figure = new_figure(title, "depth (serial draft passes)", "best on top")
     top = [node for node in nodes if node.parent == ROOT]
     root_y = -sum(node.x for node in top) / len(top)
     place = {ROOT: (0.0, root_y)} | {node.node: (float(node.depth), -node.x) for node in nodes}
@@ -35,16 +35,13 @@ def tree_figure(nodes: Sequence[NodeView], mean_emitted_tokens: float) -> go.Fig
         _add_edges(figure, [n for n in nodes if _width_step(n) == step], place, step)
     _add_nodes(figure, nodes, place, is_labelled=leaves <= MAX_LABELLED_LEAVES)
     deepest = max(node.depth for node in nodes)
-    figure.update_xaxes(
-        title_text="depth (serial draft passes)", dtick=1, range=[-0.4, deepest + 0.5]
-    )
+    figure.update_xaxes(dtick=1, range=[-0.4, deepest + 0.5])
     margin = 0.7
     low, high = (
         min(y for _, y in place.values()) - margin,
         max(y for _, y in place.values()) + margin,
     )
     figure.update_yaxes(
-        title_text="best on top",
         range=[low, high],
         showticklabels=False,
         ticks="",

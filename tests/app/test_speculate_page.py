@@ -6,12 +6,13 @@ pytest.importorskip("streamlit")
 
 from streamlit.testing.v1 import AppTest
 
-from app import link
+from app import cache, link
 from app.launch import ENTRY
 from simcore.acceptance.order import rate_orders
 from simcore.acceptance.request_spread import count_every_position, request_spread
 from simcore.acceptance.survival import conditional_from_survival
 from simcore.acceptance.topology.dynamic_tree import DynamicShape
+from simcore.acceptance.trace import RANK_ABSENT
 from simcore.acceptance.tree import DraftTree
 from simcore.planner.estimate import estimate, estimate_survival
 from simcore.planner.speedup_map import batch_size_table, speedup_map
@@ -20,10 +21,11 @@ from simcore.planner.tree_dynamic import view_dynamic
 from simcore.planner.tree_recording import scenario_recording
 from simcore.planner.tree_survival import tree_survival
 from simcore.planner.tree_view import view_tree
-from simcore.profile.store import load_profile
+from simcore.profile.store import bundled_profiles, load_profile
 from simcore.scenario import Scenario
 from simcore.scenario_files import open_scenario
-from simcore.speculation import BatchSizeTable
+from simcore.speculation import BatchSizeTable, DynamicTree
+from tests.serving.test_recorded_trees import with_columns
 
 CPU, H100 = "smollm2_135m_cpu", "llama31_8b_h100"
 
@@ -190,3 +192,21 @@ def test_a_policy_that_shorter_drafts_cannot_have_gives_way_to_one_that_they_can
     policy = _sound(at).session_state["scenario"].speculation.policy
     assert policy.kind == own.kind == "batch_size_table"
     assert {length for _, _, length in policy.table} <= {0, 1}
+
+
+def test_a_dynamic_tree_whose_order_was_recorded_is_put_in_force(monkeypatch, tmp_path):
+    stored = with_columns(
+        tmp_path, {"tree_topk": 2, "tree_depth": 3}, dynamic_order=[1, 3, 8, RANK_ABSENT]
+    )
+    found = bundled_profiles() | {"recorded": stored.folder}
+    monkeypatch.setattr(cache, "bundled_profiles", lambda: found)
+    at = AppTest.from_file(str(ENTRY), default_timeout=60).run()
+    at.selectbox(key="sidebar.profile").set_value("recorded").run()
+    _box(at, ".proposer").set_value("draft_model").run()
+    _box(at, ".topology").set_value("dynamic").run()
+    _sound(at.switch_page("app_pages/speculate.py").run())
+    scenario = at.session_state["scenario"]
+    assert scenario.speculation.dynamic_tree == DynamicTree(topk=2, num_draft_tokens=8)
+    survival = tree_survival(stored, scenario)
+    assert _metrics(at)["Tokens a cycle, E[Y]"] == f"{survival.mean_emitted_tokens:.2f}"
+    assert "another shape in every cycle" in _infos(at)
