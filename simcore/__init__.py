@@ -33,6 +33,10 @@ if TYPE_CHECKING:
     from simcore.planner.plan_diff import PlanDiff, diff_plans
     from simcore.planner.plan_file import read_plan
     from simcore.planner.replicas import find_replicas
+    from simcore.planner.run_store import RunStore
+    from simcore.planner.sweep import sweep
+    from simcore.planner.sweep_result import SweepResult
+    from simcore.planner.sweep_space import SweepSpace, load_sweep
     from simcore.profile.store import StoredProfile, bundled_profiles, load_profile, write_profile
     from simcore.report.alerts import alerts_yaml
     from simcore.report.flags import engine_settings
@@ -54,12 +58,15 @@ __all__ = [
     "PolicyView",
     "ProfileError",
     "ReplicatedSummary",
+    "RunStore",
     "Scenario",
     "ScenarioError",
     "SimulationResult",
     "SpecplanError",
     "StoredProfile",
     "Summary",
+    "SweepResult",
+    "SweepSpace",
     "alerts_yaml",
     "bundled_profiles",
     "compare",
@@ -73,6 +80,7 @@ __all__ = [
     "load_basis",
     "load_profile",
     "load_scenario",
+    "load_sweep",
     "load_test",
     "make_plan",
     "open_scenario",
@@ -80,6 +88,7 @@ __all__ = [
     "simulate",
     "simulate_seeds",
     "summarise",
+    "sweep",
     "write_profile",
 ]
 
@@ -96,12 +105,15 @@ _MODULES = {
     "PolicyView": "simcore.serving.caller_policy",
     "ProfileError": "simcore.errors",
     "ReplicatedSummary": "simcore.metrics.replicated",
+    "RunStore": "simcore.planner.run_store",
     "Scenario": "simcore.scenario",
     "ScenarioError": "simcore.errors",
     "SimulationResult": "simcore.serving.simulation",
     "SpecplanError": "simcore.errors",
     "StoredProfile": "simcore.profile.store",
     "Summary": "simcore.metrics.summary",
+    "SweepResult": "simcore.planner.sweep_result",
+    "SweepSpace": "simcore.planner.sweep_space",
     "alerts_yaml": "simcore.report.alerts",
     "bundled_profiles": "simcore.profile.store",
     "compare": "simcore.planner.compare",
@@ -115,6 +127,7 @@ _MODULES = {
     "find_replicas": "simcore.planner.replicas",
     "load_profile": "simcore.profile.store",
     "load_scenario": "simcore.scenario",
+    "load_sweep": "simcore.planner.sweep_space",
     "load_test": "simcore.report.load_test",
     "make_plan": "simcore.planner.plan",
     "open_scenario": "simcore.scenario_files",
@@ -122,6 +135,7 @@ _MODULES = {
     "simulate": "simcore.serving.simulation",
     "simulate_seeds": "simcore.metrics.replicated",
     "summarise": "simcore.metrics.summary",
+    "sweep": "simcore.planner.sweep",
     "write_profile": "simcore.profile.store",
 }
 

@@ -6,7 +6,7 @@ token + 39 ns a KV token + 0.6 ms a draft pass; conditional acceptance .72 .67 .
 that a normal run records is on. CPU seconds run from the scenario to finished request and step
 data frames; compilation is apart. Scale cases stretch it: a million requests (step records summed
 up, not kept), 16 replicas under 16 times the load, outputs of 8,000 tokens, and twice the requests
-in a queue that grows all the time.
+in a queue that grows all the time. Last a sweep of a thousand services (bench_sweep.py).
 """
 
 import platform
@@ -21,6 +21,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from simcore.bench_sweep import sweep_bench_text, time_sweep
 from simcore.cost.law import CostDomain, CostLaw, LinearLaw, TargetLaw
 from simcore.planner.load_estimate import estimate_load, load_basis
 from simcore.profile.schema import (
@@ -93,13 +94,17 @@ def run_bench(
     }
     found |= {"estimate": _estimate_case(stored)}
     found |= {"repeats": NUM_REPEATS, "made_by": _environment()}
-    return found | {"scale": _scale_cases(progress)} if scale else found
+    if not scale:
+        return found
+    return found | {"scale": _scale_cases(progress), "sweep": time_sweep(progress)}
 
 
 def bench_text(found: dict[str, Any]) -> str:
     """The figures in a few lines."""
     cases = {name: found[name] for name in ("gamma_0", "gamma_3")} | found.get("scale", {})
     lines = [_case_text(name, case) for name, case in cases.items()]
+    if "sweep" in found:
+        lines.append(sweep_bench_text(found["sweep"]))
     closed = found["estimate"]
     lines.append(
         f"estimate: {closed['point_s'] * 1e3:,.2f} ms a point, the first with its basis "

@@ -21,6 +21,7 @@ from simcore.commands import (
     import_files,
     schema,
     settings,
+    sweep,
     tree,
 )
 from simcore.commands.progress import progress
@@ -50,6 +51,7 @@ estimate.register(app)
 import_files.register(app)
 schema.register(app)
 settings.register(app)
+sweep.register(app)
 
 ScenarioArgument = Annotated[
     str,

@@ -8,6 +8,7 @@ SpecplanError
 ├── TreeError         a draft tree that is none, or that a recording cannot decide
 ├── PlanError         a plan.json that cannot be read, is damaged or of another schema version
 ├── AcceptanceError   recorded acceptance that cannot be read or does not answer what was asked
+├── StoreError        a store of runs that is in use, damaged, or of another kind
 └── InfeasibleError   a service that cannot exist (weights larger than memory, ...)
 
 Every message says what was found, what was expected and what to do. The library never prints
@@ -45,6 +46,10 @@ class EngineFileError(SpecplanError):
 
 class AcceptanceError(SpecplanError):
     """Recorded acceptance cannot be read, or does not hold what was asked of it."""
+
+
+class StoreError(SpecplanError):
+    """A store of simulated runs is in use, cannot be written, or holds something else."""
 
 
 class InfeasibleError(SpecplanError):

@@ -303,34 +303,51 @@ class _UniqueKeys(yaml.SafeLoader):
         return super().construct_mapping(node, deep=deep)
 
 
+def read_yaml(path: Path, expected: str) -> object:
+    """The content of a YAML (or JSON) file. Raises ScenarioError."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise _cannot_read(str(path), error, expected) from None
+    return _parse_yaml(text, str(path), expected)
+
+
+def _parse_yaml(text: str, origin: str, expected: str) -> object:
+    try:
+        found: object = yaml.load(text, Loader=_UniqueKeys)
+    except (yaml.YAMLError, RecursionError) as error:
+        raise _cannot_read(origin, error, expected) from None
+    return found
+
+
+def _cannot_read(origin: str, error: Exception, expected: str) -> ScenarioError:
+    return ScenarioError(
+        f"cannot read {origin}: {' '.join(str(error).split())}; expected {expected} in YAML"
+    )
+
+
 def load_scenario(path: Path) -> Scenario:
     """Read a scenario from YAML (or JSON, which is YAML). Raises ScenarioError.
 
     A profile folder or a recorded file given relative to the scenario's own folder is made
     absolute, so that the scenario means the same wherever it is written again.
     """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ScenarioError(
-            f"cannot read {path}: {' '.join(str(error).split())}; expected a scenario in YAML"
-        ) from None
-    scenario = read_scenario(text, str(path))
-    changes = _data_paths(scenario, path.parent)
-    if (path.parent / scenario.profile).exists():
-        changes["profile"] = _absolute(scenario.profile, path.parent)
+    return with_absolute_paths(
+        parse_scenario(read_yaml(path, "a scenario"), str(path)), path.parent
+    )
+
+
+def with_absolute_paths(scenario: Scenario, folder: Path) -> Scenario:
+    """The scenario with the paths that it gives relative to `folder` made absolute."""
+    changes = _data_paths(scenario, folder)
+    if (folder / scenario.profile).exists():
+        changes["profile"] = _absolute(scenario.profile, folder)
     return scenario.with_(**changes) if changes else scenario
 
 
 def read_scenario(text: str, origin: str) -> Scenario:
     """A scenario from YAML (or JSON) text, its paths as they stand. Raises ScenarioError."""
-    try:
-        raw = yaml.load(text, Loader=_UniqueKeys)
-    except (yaml.YAMLError, RecursionError) as error:
-        raise ScenarioError(
-            f"cannot read {origin}: {' '.join(str(error).split())}; expected a scenario in YAML"
-        ) from None
-    return parse_scenario(raw, origin)
+    return parse_scenario(_parse_yaml(text, origin, "a scenario"), origin)
 
 
 def _data_paths(scenario: Scenario, folder: Path) -> dict[str, Any]:

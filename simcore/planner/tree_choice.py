@@ -111,6 +111,16 @@ def choose_tree(
     )
 
 
+def tree_of_budget(
+    recording: TreeRecording, limits: TreeLimits, rule: SiblingRule = SiblingRule.TOP_K
+) -> DraftTree:
+    """The tree of this size that emits most. Raises TreeError as `choose_tree` does."""
+    search = _search(recording, limits, rule)
+    tree = search.settle(search.sequoia(limits.num_nodes, limits.depth))
+    assert tree is not None  # this chooser always gives one
+    return tree
+
+
 def fastest_tree(
     recording: TreeRecording,
     limits: TreeLimits,
@@ -119,12 +129,11 @@ def fastest_tree(
     batch_size: int,
     context_tokens: int,
 ) -> DraftTree | None:
-    """Only the tree of `choose_tree` with a batch, for sliders; None where plain decoding wins.
+    """The tree within `limits` that emits fastest at this batch; None where plain decoding does.
 
-    Raises TreeError where the limits or the rule do not fit the recording.
+    `choose_tree` says the same and why. Raises TreeError as it does.
     """
-    search = _search(recording, limits, rule)
-    return _price(search, limits, batch_size, context_tokens)[1]
+    return _price(_search(recording, limits, rule), limits, batch_size, context_tokens)[1]
 
 
 def _search(recording: TreeRecording, limits: TreeLimits, rule: SiblingRule) -> TreeSearch:

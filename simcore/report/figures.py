@@ -39,6 +39,7 @@ from simcore.report.style import (
     new_figure,
     parity_line,
 )
+from simcore.report.sweep_figures import load_gamma_figure
 from simcore.report.tree_figures import tree_figure
 
 __all__ = [
@@ -53,6 +54,7 @@ __all__ = [
     "imported_survival_figure",
     "latency_figure",
     "load_figure",
+    "load_gamma_figure",
     "measured_box_figure",
     "rate_orders_figure",
     "request_spread_figure",

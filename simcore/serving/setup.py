@@ -13,7 +13,7 @@ from simcore.cost.regime import check_regimes
 from simcore.engines import RULES, sglang_step_slots
 from simcore.errors import InfeasibleError, ScenarioError
 from simcore.matching import acceptance_model, load_traces, matching_records, mismatches
-from simcore.profile.schema import Proposer
+from simcore.profile.schema import OWN_MODEL_KINDS, Proposer
 from simcore.profile.store import StoredProfile
 from simcore.records import Record, Records, new_record
 from simcore.scenario import Deployment, Scenario
@@ -43,7 +43,7 @@ from simcore.serving.state import (
 from simcore.speculation import DraftMode, Speculation
 from simcore.workload.lengths import declared_max_tokens
 from simcore.workload.prefixes import Prefixes, no_prefixes, shared_prefixes
-from simcore.workload.sampling import IntArray, RequestBatch, sample_requests
+from simcore.workload.sampling import Draw, IntArray, RequestBatch, sample_requests
 
 CHANGES_PER_CHUNK = 1000
 NO_LIMIT = 1 << 40
@@ -95,6 +95,7 @@ def new_state(
     *,
     traces: TraceSet | None = None,
     variation: Variation | None = None,
+    draw: Draw = sample_requests,
 ) -> Prepared:
     """Check the scenario against its profile, draw its requests, set up its service.
 
@@ -117,7 +118,7 @@ def new_state(
     _check_policy(scenario, model)
     loaded = reference if gamma > 0 else None
     budget = kv_budget(stored.profile, deployment, scenario.speculation)
-    batch = sample_requests(
+    batch = draw(
         scenario.workload, model.domain_names, model.traces, scenario.seed, pools=variation.pools
     )
     if model.fitted is not None and gamma > 0:
@@ -300,7 +301,7 @@ def _limits(scenario: Scenario, parts: Parts) -> Record:
             "expected at least a block a seat: lower max_num_seqs or raise kv_cache_tokens"
         )
     failures, workload = deployment.failures, scenario.workload
-    has_draft = parts.proposer_kind not in (None, "ngram")
+    has_draft = parts.proposer_kind in OWN_MODEL_KINDS
     slot_blocks = budget.total_blocks // deployment.max_num_seqs if rules.has_fixed_slots else 0
     return new_record(
         LIMITS_DTYPE,

@@ -24,7 +24,7 @@ from simcore.serving.state import (
 )
 from simcore.serving.step_totals import StepTotals
 from simcore.version import specplan_version
-from simcore.workload.sampling import IntArray
+from simcore.workload.sampling import Draw, IntArray, sample_requests
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -170,6 +170,7 @@ def simulate(
     policy: CallerPolicy | None = None,
     keep_steps: bool = True,
     record_cycles: bool = False,
+    draw: Draw = sample_requests,
 ) -> SimulationResult:
     """Run one scenario to the end of its last request.
 
@@ -177,10 +178,11 @@ def simulate(
     with the same records. `policy` is asked for the draft length before every step (and needs
     that mode); it takes the place of the scenario's own. `keep_steps=False` keeps their sums
     alone, for long runs; `record_cycles` keeps every single cycle (and needs the stepwise mode).
+    `draw` draws the requests; sampling.RememberedDraws draws those of many runs once.
     Raises ScenarioError, ProfileError or InfeasibleError before any of it.
     """
     stored = stored or load_profile(scenario.profile)
-    prepared = new_state(scenario, stored, traces=traces, variation=variation)
+    prepared = new_state(scenario, stored, traces=traces, variation=variation, draw=draw)
     if policy is not None:
         policy = _caller_policy(policy, scenario, prepared.model)
     service = Service(

@@ -28,7 +28,8 @@ class StepTotals:
     def with_steps(self, steps: Records) -> "StepTotals":
         """These sums and those of further steps."""
         spans_s = steps["end_s"] - steps["begin_s"]
-        whole = steps[steps["is_aborted"] == 0]  # an aborted step took time and did nothing
+        aborted = steps["is_aborted"] != 0  # took time and did nothing
+        whole = steps[~aborted] if aborted.any() else steps
         more = StepTotals(
             num_steps=len(steps),
             **{

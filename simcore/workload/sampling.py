@@ -4,7 +4,9 @@ One seed gives an independent stream for each purpose: changing the lengths move
 every deployment or draft length under comparison meets the very same requests.
 """
 
+from collections import OrderedDict
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,6 +91,52 @@ def sample_requests(
         group=group,
         group_tokens=group_tokens,
     )
+
+
+class Draw(Protocol):
+    """A way to draw a workload's requests: `sample_requests`, or one that remembers them."""
+
+    def __call__(
+        self,
+        workload: Workload,
+        domain_names: tuple[str, ...],
+        traces: TraceSet | None,
+        seed: int,
+        *,
+        pools: list[IntArray] | None = None,
+    ) -> RequestBatch: ...
+
+
+class RememberedDraws:
+    """Draws that runs of one process share: the same workload under the same seed is drawn once.
+
+    Batches are read only by those who use them. The last `most` are kept.
+    """
+
+    def __init__(self, most: int = 16) -> None:
+        self._most = most
+        # The trace set is kept with its batch, so that no other can come to have its id.
+        self._kept: OrderedDict[object, tuple[TraceSet | None, RequestBatch]] = OrderedDict()
+
+    def __call__(
+        self,
+        workload: Workload,
+        domain_names: tuple[str, ...],
+        traces: TraceSet | None,
+        seed: int,
+        *,
+        pools: list[IntArray] | None = None,
+    ) -> RequestBatch:
+        """The requests as `sample_requests` draws them."""
+        if pools is not None:  # a bootstrap's own
+            return sample_requests(workload, domain_names, traces, seed, pools=pools)
+        key = (workload.model_dump_json(), domain_names, id(traces), seed)
+        if key not in self._kept:
+            self._kept[key] = traces, sample_requests(workload, domain_names, traces, seed)
+            if len(self._kept) > self._most:
+                self._kept.popitem(last=False)
+        self._kept.move_to_end(key)
+        return self._kept[key][1]
 
 
 def _shared_groups(

@@ -1,0 +1,113 @@
+"""Who does the runs of a sweep: this process, its cores, or a Dask cluster that is there.
+
+All give the same rows; they come as they are done, in any order.
+"""
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from typing import Any
+
+from simcore.errors import ScenarioError
+from simcore.planner.sweep_run import Outcome, Run, run_all
+from simcore.serving.engine import needs_compilation
+
+REQUESTS_PER_CHUNK = 40_000  # about a third of a second: what a killed sweep may lose a worker
+MAX_CHUNK = 16
+SERIAL_REQUESTS = 200_000  # below this workers take longer to start than the runs take
+CONNECT_TIMEOUT_S = 10.0
+PARENT_POLL_S = 1.0
+
+Chunk = tuple[Run, ...]
+
+
+def outcomes(runs: Sequence[Run], *, jobs: int | None, dask: str | None) -> Iterator[Outcome]:
+    """Do the runs, chunk by chunk. `jobs` None: as many processes as there are cores.
+
+    Raises ScenarioError where there is no such number of jobs or no such cluster. Closing the
+    iterator stops the work.
+    """
+    if jobs is not None and jobs < 1:
+        raise ScenarioError(f"{jobs} jobs; expected at least 1")
+    chunks = _chunks(runs)
+    if dask is not None:
+        return _on_dask(chunks, dask)
+    if jobs is None and sum(_num_requests(run) for run in runs) <= SERIAL_REQUESTS:
+        jobs = 1
+    if jobs == 1 or len(chunks) == 1:
+        return map(run_all, chunks)
+    return _on_cores(chunks, -1 if jobs is None else jobs)
+
+
+def _chunks(runs: Sequence[Run]) -> list[Chunk]:
+    """Runs that may share their requests stand together: those of one seed."""
+    ordered = sorted(runs, key=lambda run: run.scenario.seed)
+    found, start = [], 0
+    while start < len(ordered):
+        size = max(1, min(MAX_CHUNK, REQUESTS_PER_CHUNK // _num_requests(ordered[start])))
+        found.append(tuple(ordered[start : start + size]))
+        start += size
+    return found
+
+
+def _num_requests(run: Run) -> int:
+    return run.scenario.workload.num_requests or REQUESTS_PER_CHUNK
+
+
+def _on_cores(chunks: list[Chunk], jobs: int) -> Iterator[Outcome]:
+    import joblib  # noqa: PLC0415 - kept out of the start-up of sweeps that need no workers
+
+    if needs_compilation():  # once, and not in every worker at the same time
+        yield run_all(chunks[0])
+        chunks = chunks[1:]
+    parallel = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1)
+    yield from parallel(joblib.delayed(_run_in_worker)(chunk) for chunk in chunks)
+
+
+def _run_in_worker(chunk: Chunk) -> Outcome:
+    """The runs, in a process that is there for them alone."""
+    _leave_with_parent(os.getppid())
+    return run_all(chunk)
+
+
+@cache
+def _leave_with_parent(parent: int) -> None:
+    """End this process when the sweep's is gone: one that is killed cannot tell its workers."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(PARENT_POLL_S)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def _on_dask(chunks: list[Chunk], address: str) -> Iterator[Outcome]:
+    client, as_completed = _connect(address)
+    futures: list[Any] = []
+    try:
+        futures = client.map(run_all, chunks, pure=False)
+        for _, outcome in as_completed(futures, with_results=True, loop=client.loop):
+            yield outcome
+    finally:
+        client.cancel(futures)
+        client.close()
+
+
+def _connect(address: str) -> tuple[Any, Callable[..., Any]]:
+    try:
+        from distributed import Client, as_completed  # noqa: PLC0415 - an optional extra
+    except ImportError:
+        raise ScenarioError(
+            "a sweep on a Dask cluster needs the package distributed; install specplan[dask]"
+        ) from None
+    try:
+        client = Client(address, timeout=CONNECT_TIMEOUT_S, set_as_default=False)
+    except (OSError, ValueError, TypeError) as error:
+        raise ScenarioError(
+            f"no Dask scheduler answers at {address!r} ({type(error).__name__}); expected the "
+            "address of a running one, as tcp://host:8786"
+        ) from None
+    return client, as_completed
