@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from simcore.errors import ScenarioError
+from simcore.errors import InfeasibleError, ScenarioError
 from simcore.matching import matching_records, usable_gammas
 from simcore.planner.break_even import (
     NUM_BISECTIONS,
@@ -14,12 +14,15 @@ from simcore.planner.break_even import (
 from simcore.planner.capacity import DEFAULT_SEEDS, find_capacity
 from simcore.planner.capacity import USUAL_RUNS as CAPACITY_RUNS
 from simcore.planner.capacity_document import Capacity
+from simcore.planner.crossover import crossover_map
+from simcore.planner.crossover_document import CrossoverMap
 from simcore.planner.decision import caveats, decide, decide_as_recommended
 from simcore.planner.document import (
     BreakEvenReport,
     Candidate,
     Decision,
     LoadSpeedup,
+    NextMeasurement,
     NotMeasured,
     Plan,
     ProfileCard,
@@ -38,6 +41,9 @@ from simcore.planner.replication import (
     replications,
     run_counter,
 )
+from simcore.planner.sensitivity import sensitivity
+from simcore.planner.sensitivity_document import Sensitivity
+from simcore.planner.uncertainty import compare_sources, metric_intervals
 from simcore.planner.way_runs import checked_summary, latency_of, way_runs
 from simcore.profile.store import StoredProfile, load_profile
 from simcore.scenario import Scenario
@@ -94,7 +100,13 @@ def make_plan(
         decision = decide_as_recommended(decision, found)
         way = None if decision.choice == "off" else found.shipped
         speedup = _shipped_speedup(way, num_replications) or speedup
+    following = None
+    if decision.verdict == "indistinguishable":
+        following = compare_sources(runner, *key, 0, num_replications).next_measurement
     capacity = _capacity(runner, decision, found, key) if with_capacity else None
+    shown = key
+    if decision.proposer is not None:
+        shown = (decision.proposer, decision.num_speculative_tokens)
     if progress is not None:
         progress(total, total)
     return Plan(
@@ -106,8 +118,14 @@ def make_plan(
         break_even=_edge_report(best, edge, way),
         candidates=candidates,
         not_measured=not_measured,
-        caveats=caveats(stored, scenario, candidates, best, edge, is_recommended=with_policies),
+        caveats=(
+            *caveats(stored, scenario, candidates, best, edge, is_recommended=with_policies),
+            *_next_words(following),
+        ),
+        next_measurement=following,
         recommendation=found,
+        crossover=_crossover(runner, shown) if with_policies else None,
+        sensitivity=_sensitivity(runner, shown) if with_policies else None,
         capacity=capacity,
     )
 
@@ -188,6 +206,24 @@ def _compare(
     return candidates, runs
 
 
+def _crossover(runner: Runner, best: tuple[str, int]) -> CrossoverMap | None:
+    """Load against draft length; None where the closed form has no answer."""
+    try:
+        return crossover_map(runner.stored, runner.scenario, "load_gamma", proposer=best[0])
+    except (ScenarioError, InfeasibleError):
+        return None
+
+
+def _sensitivity(runner: Runner, best: tuple[str, int]) -> Sensitivity | None:
+    """Of the best candidate; None where the closed form has no answer."""
+    try:
+        return sensitivity(
+            runner.scenario, stored=runner.stored, proposer=best[0], gamma=best[1], num_seeds=0
+        )
+    except (ScenarioError, InfeasibleError):
+        return None
+
+
 def _capacity(
     runner: Runner,
     decision: Decision,
@@ -253,7 +289,12 @@ def _candidate(
         is_best=key == best,
         indistinguishable_from_best=against_best.lower <= 1.0,
         summary=runs[key].summary,
+        intervals=metric_intervals(own.headlines),
     )
+
+
+def _next_words(following: NextMeasurement | None) -> tuple[str, ...]:
+    return () if following is None else (f"To tell it from off: {following.reason}.",)
 
 
 def _speedup(interval: Interval, num_replications: int) -> Speedup:

@@ -15,6 +15,7 @@ from simcore.metrics.summary import (
     request_latencies_s,
     summarise,
 )
+from simcore.planner.uncertainty import PLAN_HEADLINES, number_of
 from simcore.scenario import SLO
 from simcore.serving.simulation import SimulationResult
 from simcore.serving.state import FINISHED
@@ -56,6 +57,7 @@ class WayRuns:
     goodput_fraction: FloatArray  # NaN without an SLO
     goodput_per_s: FloatArray  # without an SLO: finished requests a second
     device_s: FloatArray  # busy, per million output tokens
+    headlines: dict[str, list[float]]  # metric of PLAN_HEADLINES -> [num_replications]
 
     def keeps_slo_as(self, off: "WayRuns") -> bool:
         """Not clearly less often than off: within two standard errors, or one in 500 requests."""
@@ -68,8 +70,14 @@ class WayRuns:
 
 def way_runs(results: Iterable[SimulationResult], latency: Latency) -> WayRuns:
     """The numbers of these runs. Raises ScenarioError where one has no counted request."""
-    rows = [_numbers(result, latency) for result in results]
-    return WayRuns(*(np.array(column, dtype=np.float64) for column in zip(*rows, strict=True)))
+    rows, headlines = [], {each.metric: list[float]() for each in PLAN_HEADLINES}
+    for result in results:
+        summary = checked_summary(result)
+        rows.append(_numbers(result, summary, latency))
+        for metric, values in headlines.items():
+            values.append(number_of(summary, metric))
+    e2e_s, tpot_s, latency_s, fraction, rate, device_s = np.array(rows, dtype=np.float64).T
+    return WayRuns(e2e_s, tpot_s, latency_s, fraction, rate, device_s, headlines)
 
 
 def checked_summary(result: SimulationResult) -> Summary:
@@ -83,8 +91,7 @@ def checked_summary(result: SimulationResult) -> Summary:
     return summary
 
 
-def _numbers(result: SimulationResult, latency: Latency) -> tuple[float, ...]:
-    summary = checked_summary(result)
+def _numbers(result: SimulationResult, summary: Summary, latency: Latency) -> tuple[float, ...]:
     fraction, rate = summary.goodput_fraction, summary.goodput_per_s
     return (
         mean_e2e_s(result),

@@ -12,8 +12,10 @@ from simcore.planner.document import Plan
 from simcore.report.capacity_figures import capacity_figure
 from simcore.report.figures import candidates_figure, load_figure
 from simcore.report.flags import EngineSettings
+from simcore.report.map_figures import crossover_figure
 from simcore.report.plain import visible
 from simcore.report.recommendation_figures import has_regret, pareto_figure, regret_figure
+from simcore.report.sensitivity_figures import tornado_figure
 from simcore.report.table import Ready, escape_markdown, markdown_table
 from simcore.report.units import NOTHING
 from simcore.report.view import edge_name, served_name, view_of
@@ -46,6 +48,10 @@ def figures_of(plan: Plan) -> dict[str, go.Figure]:
     if has_regret(plan):
         found["regret"] = regret_figure(plan)
     found |= {"candidates": candidates_figure(plan), "load": load_figure(plan)}
+    if plan.crossover is not None:
+        found["crossover"] = crossover_figure(plan.crossover)
+    if plan.sensitivity is not None:
+        found["tornado"] = tornado_figure(plan.sensitivity)
     if plan.capacity is not None:
         found["capacity"] = capacity_figure(plan.capacity)
     return found
@@ -60,6 +66,7 @@ def _contents(plan: Plan) -> tuple[tuple[str, str], ...]:
         ("recommendation", "How to serve it", recommended),
         ("candidates", "Draft lengths", True),
         ("load", "Up to which load", True),
+        ("outlook", "What would change it", plan.crossover or plan.sensitivity),
         ("capacity", "Capacity", sized),
         ("accounts", "Tokens and time", True),
         ("engines", "Engine settings", True),

@@ -5,8 +5,10 @@ from dataclasses import dataclass
 from simcore.metrics.summary import Summary
 from simcore.planner.document import Candidate, Plan
 from simcore.planner.plan import DEFAULT_REPLICATIONS
+from simcore.report.intervals_table import intervals_tables
 from simcore.report.load_test import load_test, verdicts
 from simcore.report.operation_view import alert_tables, capacity_tables, load_test_table
+from simcore.report.outlook_view import map_sentence, outlook_tables, sensitivity_sentence
 from simcore.report.profile_view import profile_table, scenario_table
 from simcore.report.recommendation_view import (
     identity_table,
@@ -55,10 +57,16 @@ def view_of(plan: Plan) -> View:
         sections={
             "identity": tuple(filter(None, [identity_table(plan)])),
             "recommendation": recommendation_tables(plan),
+            "outlook": outlook_tables(plan),
             "capacity": capacity_tables(plan),
             "monitoring": alert_tables(plan),
             "test": (load_test_table(load_test(plan)),),
-            "candidates": (_speedup_table(plan), _latency_table(plan), _missing_table(plan)),
+            "candidates": (
+                _speedup_table(plan),
+                *intervals_tables(plan, [candidate_name(each) for each in plan.candidates]),
+                _latency_table(plan),
+                _missing_table(plan),
+            ),
             "load": (_curve_table(plan),),
             "accounts": (_token_table(plan), _time_table(plan), *_consumption_tables(plan)),
             "origin": (profile_table(plan), scenario_table(plan)),
@@ -95,6 +103,10 @@ def captions(plan: Plan) -> dict[str, str]:
     if plan.recommendation is not None:
         found["pareto"] = pareto_sentence(plan)
         found["regret"] = regret_sentence(plan.recommendation)
+    if plan.crossover is not None:
+        found["crossover"] = map_sentence(plan.crossover)
+    if plan.sensitivity is not None:
+        found["tornado"] = sensitivity_sentence(plan.sensitivity)
     if plan.capacity is not None:
         found["capacity"] = f"{plan.capacity.gain.sentence}.".capitalize()
     return found
@@ -137,7 +149,8 @@ def basis_sentence(plan: Plan) -> str:
     scenario, sampling = plan.scenario, plan.scenario.sampling
     return (
         f"Contract {scenario.contract.value}, temperature {sampling.temperature:g}, top-k "
-        f"{sampling.top_k or 'off'}, top-p {sampling.top_p:g}; {plan.profile.source} profile "
+        f"{sampling.top_k or 'off'}, top-p {sampling.top_p:g}"
+        f"{', ' if sampling.further else ''}{sampling.further}; {plan.profile.source} profile "
         f"{plan.profile.name}; load {load_words(plan)}; seed {scenario.seed}; "
         f"{plan.speedup.num_replications} replications; specplan "
         f"{plan.origin.get('specplan_version', 'unknown')}."

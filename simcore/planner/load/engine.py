@@ -148,7 +148,9 @@ def lives_of(scenario: Scenario, basis: LoadBasis, mode: DraftMode) -> Lives:
     """What the workload's requests need at one draft mode."""
     law, requests = basis.cycle_law(scenario, mode), basis.requests
     weights = law.cycles / max(law.cycles.sum(), 1e-300)
-    context = float(weights @ (requests.prompt_tokens + (requests.output_tokens - 1) / 2.0))
+    # Not by BLAS, which would wake all its threads.
+    held = requests.prompt_tokens + (requests.output_tokens - 1) / 2.0
+    context = float((weights * held).sum())
     return Lives(
         cycles=law,
         mode=mode,
