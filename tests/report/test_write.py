@@ -100,7 +100,7 @@ def test_the_page_is_marked_up_for_a_screen_reader(page):
     assert attributes["html"]["lang"] == "en"
     assert tags.count("h1") == 1
     assert tags.count("caption") == tags.count("table") > 0
-    assert tags.count("figure") == tags.count("figcaption") == 4
+    assert tags.count("figure") == tags.count("figcaption") == 6
     assert all(each.get("aria-label") for tag, each in page.tags if tag == "figure")
     assert all(each.get("scope") for tag, each in page.tags if tag == "th")
 
