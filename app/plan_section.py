@@ -15,6 +15,9 @@ from simcore.planner.document import Plan
 from simcore.planner.plan import DEFAULT_REPLICATIONS, make_plan
 from simcore.profile.store import StoredProfile
 from simcore.report.figures import candidates_figure, load_figure
+from simcore.report.recommendation_view import recommendation_sentences
+from simcore.report.table import escape_markdown
+from simcore.report.view import served_name
 from simcore.report.write import write_report
 from simcore.scenario import Scenario
 
@@ -35,8 +38,8 @@ def show_plan(stored: StoredProfile, scenario: Scenario) -> None:
     """The form, and the last plan."""
     st.header("Make the plan", divider="gray")
     st.markdown(
-        "Compares off with every measured draft length at this load, over repeated simulations, "
-        "and finds the load where speculation stops paying."
+        "Compares off with every measured draft length at this load, and policies made for this "
+        "service at three loads; recommends one, and finds the load where it stops paying."
     )
     with st.form("decide.plan_form"):
         left, right = st.columns(2, vertical_alignment="bottom")
@@ -92,13 +95,12 @@ def _show(made: PlanWithFiles) -> None:
     plan = made.plan
     decision = plan.decision
     if decision.choice == "speculate":
-        st.success(
-            f"**Ship {decision.proposer} with γ = {decision.num_speculative_tokens}.** "
-            f"{decision.reason}"
-        )
+        st.success(f"**Ship {served_name(plan)}.** {decision.reason}")
     else:
         st.info(f"**Leave speculation off.** {decision.reason}")
     st.markdown(f"Break-even: {plan.break_even.reason}.")
+    for sentence in recommendation_sentences(plan)[1:]:
+        st.markdown(escape_markdown(sentence))
     left, right = st.columns(2)
     with left:
         show_figure(candidates_figure(plan), key="decide.candidates")
