@@ -6,6 +6,7 @@ from functools import cache
 from simcore import Scenario, Summary, make_plan, open_scenario, simulate, summarise
 from simcore.planner.document import Plan
 from simcore.report.units import percent, ratio, seconds
+from simcore.report.view import edge_name
 from simcore.scenario_files import bundled_scenarios
 from simcore.workload.load import mean_rate_per_s
 
@@ -18,7 +19,7 @@ RUNS = (
     *("scenario", "drafts", "mean E2E off → on", "TPOT p50 off → on", "within SLO off → on"),
     *("preemptions off → on", "stitched", "extrapolated steps"),
 )
-PLANS = ("scenario", "decision", "best candidate, speed-up of mean E2E (95 % interval)", "up to")
+PLANS = ("scenario", "decision", "way to serve, speed-up of mean E2E (95 % interval)", "up to")
 
 
 def drafting(scenario: Scenario) -> Scenario:
@@ -81,8 +82,7 @@ def plan_row(name: str, plan: Plan | None = None) -> tuple[str, ...]:
     return (
         f"`{name}`",
         f"{plan.decision.choice}: {plan.decision.verdict.replace('_', ' ')}",
-        f"{edge.proposer}, γ = {edge.num_speculative_tokens}: {ratio(plan.speedup.value)} "
-        f"({low:.3f} to {high:.3f})",
+        f"{edge_name(plan)}: {ratio(plan.speedup.value)} ({low:.3f} to {high:.3f})",
         end,
     )
 

@@ -62,7 +62,8 @@ def choose(ways: tuple[Way, ...], regrets: Mapping[str, FloatArray], plan_best: 
             float(regrets[way.label].mean()),
         ),
     )
-    equals = tuple(way.label for way in same if way is not chosen)
+    front = [way for way in ways if _is_on_front(way) and way is not chosen]
+    equals = tuple(way.label for way in front if not _is_worse(regrets, way.label, chosen.label))
     planned = chosen.at("planned")
     low, high = planned.speedup_interval
     reason = (
@@ -74,7 +75,9 @@ def choose(ways: tuple[Way, ...], regrets: Mapping[str, FloatArray], plan_best: 
     if chosen is not leader:
         reason += f"; {leader.label} is no better that could be told, and less simple"
     elif not equals:
-        reason += "; no other way that pays comes near it"
+        reason += "; every other way on the front is surely further behind"
+    elif not any(way.label in equals for way in paying):
+        reason += "; the others that come as near are not surely faster than off"
     return Choice(chosen.label, reason, equals, is_sure=not equals)
 
 
@@ -98,12 +101,17 @@ def _off(ways: tuple[Way, ...]) -> Choice:
     return Choice(OFF, reason, unsure, is_sure=not unsure)
 
 
+def _is_contender(way: Way) -> bool:
+    return way.kind != OFF and way.is_eligible and bool(way.loads)
+
+
+def _is_on_front(way: Way) -> bool:
+    return _is_contender(way) and way.dominated_by is None and way.keeps_slo_as_off
+
+
 def _pays(way: Way, *, on_front: bool = True) -> bool:
-    if way.kind == OFF or not way.is_eligible or not way.loads:
-        return False
-    if on_front and (way.dominated_by is not None or not way.keeps_slo_as_off):
-        return False
-    return _planned_interval(way)[0] > 1.0
+    allowed = _is_on_front(way) if on_front else _is_contender(way)
+    return allowed and _planned_interval(way)[0] > 1.0
 
 
 def _holds_one(way: Way) -> bool:

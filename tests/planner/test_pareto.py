@@ -129,4 +129,6 @@ def test_what_ships_is_on_the_front_eligible_surely_faster_and_the_simplest_of_i
         ]
         simplest = min(SIMPLICITY.index(each.kind) for each in as_good)
         assert SIMPLICITY.index(shipped.kind) <= simplest
-        assert set(found.equals) <= {each.label for each in paying} - {found.label}
+        front = {each.label for each in ways[1:] if each.is_eligible and not each.dominated_by}
+        assert set(found.equals) <= front - {found.label}
+        assert found.is_sure == (not found.equals)
