@@ -17,6 +17,7 @@ from simcore.report.cost_figures import (
 )
 from simcore.report.import_figures import imported_survival_figure
 from simcore.report.plan_figures import candidates_figure, load_figure
+from simcore.report.rate_figures import goodput_rate_figure, tpot_rate_figure
 from simcore.report.run_figures import (
     latency_figure,
     time_figure,
@@ -52,6 +53,7 @@ __all__ = [
     "cost_samples_figure",
     "cycle_time_figure",
     "daily_figure",
+    "goodput_rate_figure",
     "imported_survival_figure",
     "latency_figure",
     "load_figure",
@@ -65,6 +67,7 @@ __all__ = [
     "time_figure",
     "timeline_figure",
     "tokens_figure",
+    "tpot_rate_figure",
     "tree_figure",
     "truth_figure",
 ]
