@@ -18,7 +18,7 @@ app: $(VENV)/.app
 	$(BIN)/specplan app
 
 test: check lean-test
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --dist loadfile
 
 check: $(VENV)/.all
 	$(BIN)/ruff check .

@@ -127,6 +127,7 @@ def sampling_label(sampling: Sampling) -> str:
         parts = [f"temperature {sampling.temperature:g}"]
     parts += [f"top-k {sampling.top_k}"] if sampling.top_k else []
     parts += [f"top-p {sampling.top_p:g}"] if sampling.top_p < 1.0 else []
+    parts += [sampling.further] if sampling.further else []
     return ", ".join(parts)
 
 

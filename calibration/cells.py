@@ -1,188 +1,194 @@
-"""Times the phases of real steps over a grid, on real tensors, shape by shape, round after round.
+"""Times steps of the serving loop over a grid of shapes: what is timed is what serves.
 
-The step that is timed verifies the text's own continuation, so that every shape has γ drafts
-whatever the proposers would find; each proposer's own propose call is timed beside it. Verification
-is the greedy rule. Shapes take turns within a round and rounds repeat, so that a busy moment of
-the machine hits all shapes alike and the median forgets it.
+A bench is a closed batch of equal requests that the loop serves to their end. Its step records are
+the timings: target pass, proposal and reconciliation by the engine's stopwatch, the scheduler's own
+time as overhead. Once all prompts are read, every step drafts one of the grid's lengths, in an
+order of its own. A proposer is asked as ever, but the target is shown whole chains of a token that
+it never expects, so that every step of a shape scores as much and emits one token a request.
 """
 
-import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import partial
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
+import numpy as np
 import torch
 
-from calibration.contracts.cut import Stopping, cut
-from calibration.contracts.greedy import GREEDY as GREEDY_EQUALITY
+from calibration.contracts.named import contract_named
 from calibration.grid import Cell, Grid, PrefillShape, Shape
-from calibration.models import LanguageModel, crop_cache
-from calibration.proposers.protocol import Proposal, Proposer
-from calibration.step import Batch, run_step
-from calibration.timing import OVERHEAD, Stopwatch
+from calibration.model.target import LoadedModel
+from calibration.proposers.tree_protocol import Asked, Draft, PromptChunk, Reconciled, TreeProposer
+from calibration.serve.proposing import Proposing
+from calibration.serve.request import ServedRequest
+from calibration.serve.run import serve
+from calibration.serve.service import Service
+from calibration.timing import OVERHEAD
 from simcore.profile.schema import Sampling
+from simcore.records import Record
+from simcore.scenario import Scenario, parse_scenario
+from simcore.serving.caller_policy import PolicyView
 
-GREEDY = Sampling()
 Timing = tuple[Cell, float]
+VISITS = 2  # steps of every draft length while the caches of one bench are filled
+BLOCK_SIZE = 16
+UNEXPECTED = 0  # a model's first token is a marker of text boundaries, or at least rare
 
 
 @dataclass(frozen=True)
-class Continuation:
-    """Proposes what really follows in the text: always γ drafts, at the cost of a slice."""
+class WholeChains:
+    """Pays for a proposer's drafts and shows the target others, always as long as was asked."""
 
-    text_ids: torch.Tensor  # [B, S + γ_max]
-    name: str = "continuation"
-    own_model: None = None
+    proposer: TreeProposer
 
-    def proposes_point_mass(self, sampling: Sampling) -> bool:
-        """Always: the text is fixed."""
-        del sampling
-        return True
+    @property
+    def name(self) -> str:
+        """The proposer's own."""
+        return self.proposer.name
 
-    def propose(
-        self,
-        token_ids: torch.Tensor,
-        num_speculative_tokens: int,
-        sampling: Sampling,
-        generators: list[torch.Generator],
-    ) -> Proposal:
-        """The next γ tokens of the text after `token_ids` [B, S]."""
-        del sampling, generators
-        begin = token_ids.shape[1]
-        drafts = self.text_ids[:, begin : begin + num_speculative_tokens]
-        return Proposal(drafts, (num_speculative_tokens,) * len(drafts), None)
+    def read(self, chunks: Sequence[PromptChunk]) -> None:
+        """As the proposer does."""
+        self.proposer.read(chunks)
 
-    def keep(self, num_tokens: int) -> None:
-        """Nothing to forget."""
-
-
-class StepBench:
-    """One decoding shape, held ready: caches filled, rewound after every timed step."""
-
-    def __init__(
-        self,
-        target: LanguageModel,
-        proposers: Sequence[Proposer],
-        text_ids: torch.Tensor,
-        shape: Shape,
-        gammas: Sequence[int],
-    ) -> None:
-        self._target, self._proposers = target, proposers
-        self._shape, self._gammas = shape, gammas
-        self._continuation = Continuation(text_ids)
-        self._prompt_ids = text_ids[:, : shape.context_tokens + 1]  # [B, C + 1], root included
-        self._generators = [torch.Generator(target.device) for _ in text_ids]
-        self._cache = target.new_cache()
-        target.forward(self._prompt_ids[:, :-1], self._cache, keep_tokens=1)
-
-    def time_once(self) -> list[Timing]:
-        """One timing of every phase at every γ."""
-        timings: list[Timing] = []
-        for gamma in self._gammas:
-            timings += self._time_step(gamma)
-            if gamma > 0:
-                timings += [self._time_propose(proposer, gamma) for proposer in self._proposers]
-        return timings
-
-    def _time_step(self, gamma: int) -> list[Timing]:
-        start_s = time.perf_counter()
-        batch = Batch(self._prompt_ids, self._cache, self._generators)
-        outcome = run_step(self._target, self._continuation, batch, gamma, GREEDY, GREEDY_EQUALITY)
-        stopping = Stopping(self._shape.context_tokens + gamma + 1, self._target.eos_token_ids)
-        for row in outcome.emitted.tolist():
-            cut(row, stopping, ())
-        total_s = time.perf_counter() - start_s
-        crop_cache(self._cache, self._shape.context_tokens)
-        phase_s = outcome.phase_s
-        covered_s = phase_s["propose"] + phase_s["target"] + phase_s["reconcile"]
+    def propose(self, asked: Sequence[Asked], sampling: Sampling) -> list[Draft]:
+        """Chains of the unexpected token."""
+        self.proposer.propose(asked, sampling)
         return [
-            (self._cell("target", None, gamma), phase_s["target"]),
-            (self._cell("reconcile", None, gamma), phase_s["reconcile"]),
-            (Cell(OVERHEAD, None, self._shape.batch_size, 1, 0, 0), total_s - covered_s),
+            Draft(tuple(range(-1, depth - 1)), (UNEXPECTED,) * depth)
+            for depth in (one.topology.depth for one in asked)
         ]
 
-    def _time_propose(self, proposer: Proposer, gamma: int) -> Timing:
-        watch = Stopwatch(self._target.device)
-        proposer.propose(self._prompt_ids, gamma, GREEDY, self._generators)
-        watch.lap("propose")
-        proposer.keep(self._shape.context_tokens)
-        return self._cell("propose", proposer.name, gamma), watch.stop()["propose"]
+    def reconcile(self, cycles: Sequence[Reconciled]) -> None:
+        """As the proposer does."""
+        self.proposer.reconcile(cycles)
 
-    def _cell(self, phase: str, proposer: str | None, gamma: int) -> Cell:
-        shape = self._shape
-        return Cell(phase, proposer, shape.batch_size, gamma + 1, shape.context_tokens, gamma)
+    def learn(self, output_ids: Sequence[int]) -> None:
+        """As the proposer does."""
+        self.proposer.learn(output_ids)
 
-
-class PrefillBench:
-    """One prefill shape of the target, or of a proposer's own model (`proposer` names it).
-
-    A chunk of prompt tokens is read after what the cache already holds.
-    """
-
-    def __init__(
-        self,
-        model: LanguageModel,
-        text_ids: torch.Tensor,
-        shape: PrefillShape,
-        proposer: str | None = None,
-    ) -> None:
-        self._model, self._shape, self._proposer = model, shape, proposer
-        self._cache = model.new_cache()
-        if shape.context_tokens:
-            model.forward(text_ids[:, : shape.context_tokens], self._cache, keep_tokens=1)
-        end = shape.context_tokens + shape.chunk_tokens
-        self._chunk_ids = text_ids[:, shape.context_tokens : end]  # [B, chunk]
-
-    def time_once(self) -> list[Timing]:
-        """One timing of the model's pass over the chunk."""
-        shape = self._shape
-        watch = Stopwatch(self._model.device)
-        self._model.forward(self._chunk_ids, self._cache, keep_tokens=1)
-        watch.lap("pass")
-        if shape.context_tokens:
-            crop_cache(self._cache, shape.context_tokens)
-        else:
-            self._cache = self._model.new_cache()
-        phase = "target" if self._proposer is None else "propose"
-        size = (shape.batch_size, shape.chunk_tokens, shape.context_tokens)
-        return [(Cell(phase, self._proposer, *size, 0), watch.stop()["pass"])]
+    def forget(self, request: int) -> None:
+        """As the proposer does."""
+        self.proposer.forget(request)
 
 
-Bench = StepBench | PrefillBench
+@dataclass(frozen=True)
+class Bench:
+    """A closed batch: prompts of one length, a token budget a step, draft lengths by step."""
+
+    target: LoadedModel
+    text_ids: torch.Tensor  # [B, P] the prompts
+    step_tokens: int  # of prefill in one step, whole batch
+    gammas: tuple[int, ...] = ()  # of the decode steps; none: the prompts are read, no more
+    proposer: str | None = None
+    proposing: Proposing | None = None
+
+    def time_once(self, seed: str) -> list[Timing]:
+        """The timings of one run; `seed` orders the draft lengths."""
+        order = random.Random(seed).sample(self.gammas * VISITS, len(self.gammas) * VISITS)
+        # The step that reads the prompts takes a turn too; it drafts nothing.
+        turns = iter([max(self.gammas, default=0), *order])
+        served = serve(
+            self._service(len(order)),
+            contract_named("greedy", is_chain=True),
+            policy=lambda view: _next(turns, view),
+        )
+        steps = served.records.steps.view(np.recarray)
+        return [timing for step in steps for timing in self._timings(step)]
+
+    def _service(self, num_steps: int) -> Service:
+        batch, prompt_tokens = self.text_ids.shape
+        longest = max(self.gammas, default=0)
+        room_tokens = prompt_tokens + num_steps + 2 * longest + 2 * BLOCK_SIZE
+        requests = [
+            ServedRequest(tuple(row), max_tokens=1 + num_steps) for row in self.text_ids.tolist()
+        ]
+        speculates = self.proposing is not None
+        # A bench that only reads prompts loads its proposer all the same: the draft reads along.
+        drafts = {"proposer": self.proposer, "num_speculative_tokens": max(longest, 1)}
+        scenario = _scenario(
+            {
+                "block_size": BLOCK_SIZE,
+                "max_num_seqs": batch,
+                "max_num_batched_tokens": max(self.step_tokens, batch * (1 + longest)),
+                "kv_cache_tokens": 2 * batch * room_tokens,
+                "prefix_caching": False,
+            },
+            drafts if speculates else {},
+        )
+        target = replace(self.target, eos_token_ids=frozenset())
+        return Service(scenario, requests, target, self._whole_chains())
+
+    def _whole_chains(self) -> Proposing | None:
+        inner = self.proposing
+        if inner is None:
+            return None
+        make = inner.make
+        return replace(inner, make=lambda cache: WholeChains(make(cache)))
+
+    def _timings(self, step: Record) -> list[Timing]:
+        batch, prompt_tokens = self.text_ids.shape
+        if step.num_decoding == 0:
+            return self._prefill_timings(step)
+        gamma = int(step.gamma)
+        is_whole = step.num_decoding == batch and step.verified_tokens == batch * gamma
+        if step.prefill_tokens or not is_whole:
+            return []
+        shape = (batch, gamma + 1, prompt_tokens, gamma)
+        found = [
+            (Cell("target", None, *shape), float(step.target_s)),
+            (Cell("reconcile", None, *shape), float(step.reconcile_s)),
+            (Cell(OVERHEAD, None, batch, 1, 0, 0), float(step.overhead_s)),
+        ]
+        if self.proposer is not None and gamma > 0:
+            found.append((Cell("propose", self.proposer, *shape), float(step.propose_s)))
+        return found
+
+    def _prefill_timings(self, step: Record) -> list[Timing]:
+        """Chunks of equal length, one of every running request; the draft reads them along."""
+        running = int(step.num_running)
+        shape = (running, int(step.prefill_tokens) // running, int(step.context_tokens) // running)
+        found = [(Cell("target", None, *shape, 0), float(step.target_s))]
+        if self.proposing is not None and self.proposing.draft is not None:
+            found.append((Cell("propose", self.proposer, *shape, 0), float(step.propose_s)))
+        return found
 
 
 def prepare_benches(
-    target: LanguageModel,
-    fresh_proposers: Callable[[], Sequence[Proposer]],
+    target: LoadedModel,
+    proposing: Mapping[str, Proposing],
     grid: Grid,
     text_ids: Sequence[int],
-) -> list[Callable[[], Bench]]:
-    """One maker per shape; calling it fills the caches. `text_ids` is real prompt text."""
-    gammas = grid.gammas
+) -> list[Bench]:
+    """Every shape plainly and with every proposer, and prefill chunks; `text_ids`: real text."""
 
-    def step_bench(shape: Shape) -> Bench:
-        width = shape.context_tokens + 1 + max(gammas)
-        rows = text_rows(text_ids, shape.batch_size, width)
-        return StepBench(target, fresh_proposers(), rows, shape, gammas)
+    def decoding(shape: Shape) -> list[Bench]:
+        rows = text_rows(text_ids, shape.batch_size, shape.context_tokens)
+        bench = Bench(target, rows, rows.numel(), (0,))
+        drafted = tuple(gamma for gamma in grid.gammas if gamma > 0)
+        return [
+            bench,
+            *(
+                replace(bench, gammas=drafted, proposer=name, proposing=each)
+                for name, each in proposing.items()
+            ),
+        ]
 
-    def prefill_bench(shape: PrefillShape) -> Bench:
+    def prefill(shape: PrefillShape) -> list[Bench]:
         width = shape.context_tokens + shape.chunk_tokens
-        return PrefillBench(target, text_rows(text_ids, shape.batch_size, width), shape)
+        rows = text_rows(text_ids, shape.batch_size, width)
+        bench = Bench(target, rows, shape.batch_size * shape.chunk_tokens)
+        with_drafts = [
+            replace(bench, proposer=name, proposing=each)
+            for name, each in proposing.items()
+            if each.draft is not None
+        ]
+        return with_drafts or [bench]  # the target's own pass is timed in either
 
-    def draft_bench(proposer: Proposer, model: LanguageModel, shape: PrefillShape) -> Bench:
-        rows = text_rows(text_ids, shape.batch_size, shape.chunk_tokens)
-        return PrefillBench(model, rows, shape, proposer.name)
-
-    first_chunks = [shape for shape in grid.prefill_shapes() if shape.context_tokens == 0]
     return [
-        *(partial(step_bench, shape) for shape in grid.shapes()),
-        *(partial(prefill_bench, shape) for shape in grid.prefill_shapes()),
-        *(
-            partial(draft_bench, proposer, proposer.own_model, shape)
-            for proposer in fresh_proposers()
-            if proposer.own_model is not None
-            for shape in first_chunks
-        ),
+        bench
+        for benches in (map(decoding, grid.shapes()), map(prefill, grid.prefill_shapes()))
+        for of_shape in benches
+        for bench in of_shape
     ]
 
 
@@ -191,3 +197,23 @@ def text_rows(text_ids: Sequence[int], num_rows: int, width: int) -> torch.Tenso
     stream = torch.tensor(list(text_ids))
     starts = torch.arange(num_rows)[:, None] * max(1, len(stream) // num_rows)
     return stream[(starts + torch.arange(width)[None, :]) % len(stream)]
+
+
+def _next(turns: Iterator[int], view: PolicyView) -> int:
+    return next(turns, view.draft_length)
+
+
+def _scenario(deployment: dict[str, Any], speculation: dict[str, Any]) -> Scenario:
+    return parse_scenario(
+        {
+            "name": "timed cells",
+            "profile": "none",
+            "contract": "greedy_equality",
+            "sampling": {"temperature": 0.0},
+            "workload": {"arrivals": {"kind": "batch"}, "lengths": {"kind": "recorded"}},
+            "deployment": deployment,
+            "speculation": speculation,
+            "warmup_fraction": 0.0,
+        },
+        "the timed cells",
+    )

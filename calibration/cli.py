@@ -74,7 +74,7 @@ def measure_command(
     as_json: AsJson = False,
 ) -> None:
     """Time real cycles, decode prompts for real, and write one profile."""
-    with _one_line_errors():
+    with one_line_errors():
         defaults = QUICK_GRID if quick else Grid()
         settings = MeasureSettings(
             output=output,
@@ -142,7 +142,7 @@ def generate_command(
 
     from calibration.provenance import physical_cores  # noqa: PLC0415 - as torch
 
-    with _one_line_errors():
+    with one_line_errors():
         settings = GenerateSettings(
             prompt=prompt,
             proposer=proposer,
@@ -196,7 +196,7 @@ def distill_command(
 
     from calibration.provenance import physical_cores  # noqa: PLC0415 - as torch
 
-    with _one_line_errors():
+    with one_line_errors():
         asked = DistillSettings(
             num_layers=layers,
             num_sequences=sequences,
@@ -217,7 +217,7 @@ def main() -> None:
     app(prog_name="python -m calibration")
 
 
-class _one_line_errors:  # noqa: N801 - reads as a statement
+class one_line_errors:  # noqa: N801 - reads as a statement
     """Turns errors raised on purpose into one line on stderr and exit code 2."""
 
     def __enter__(self) -> None:

@@ -1,22 +1,20 @@
 """The timing phase: warm every shape, then time all shapes in turn, round after round."""
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from calibration.cells import Bench, Timing, prepare_benches
 from calibration.grid import Cell, Grid
-from calibration.models import LanguageModel
+from calibration.model.target import LoadedModel
 from calibration.progress import Track
-from calibration.proposers.protocol import Proposer
+from calibration.serve.proposing import Proposing
 from calibration.workfolder import WorkFolder
-
-WARM_UP_STEPS = 1
 
 
 def timed_rounds(
-    target: LanguageModel,
-    fresh_proposers: Callable[[], Sequence[Proposer]],
+    target: LoadedModel,
+    proposing: Mapping[str, Proposing],
     grid: Grid,
     text_ids: Sequence[int],
     num_rounds: int,
@@ -27,11 +25,9 @@ def timed_rounds(
     pieces = [f"round-{index:03d}" for index in range(num_rounds)]
     missing = [piece for piece in pieces if work.load(piece) is None]
     if missing:
-        makers = prepare_benches(target, fresh_proposers, grid, text_ids)
-        benches = [make() for make in track(makers, "filling caches")]
+        benches = prepare_benches(target, proposing, grid, text_ids)
         for bench in track(benches, "warming up"):
-            for _ in range(WARM_UP_STEPS):
-                bench.time_once()
+            bench.time_once("warm up")
         _time(benches, missing, work, track)
     return [_decode(work.load(piece) or []) for piece in pieces]
 
@@ -45,7 +41,7 @@ def _time(benches: list[Bench], pieces: list[str], work: WorkFolder, track: Trac
     ]
     timings: list[Timing] = []
     for piece, bench, is_last in track(turns, "timing steps"):
-        timings += bench.time_once()
+        timings += bench.time_once(piece)
         if is_last:
             work.save(piece, _encode(timings))
             timings = []

@@ -45,8 +45,8 @@ def provenance_entry(
 ) -> Provenance:
     """Command, versions, seeds, counts, and what the real cycles say about the traces."""
     notes = [
-        "Steps were timed with greedy verification of the text's own continuation; propose was "
-        "timed apart, per proposer. Overhead is the loop outside the three phases.",
+        "Steps are those of the serving loop over closed batches, with greedy verification of "
+        "drafts that are rejected whole. Overhead is the loop outside the three phases.",
         "Wall time of this run's phases (less where it was resumed or the draft was cached): "
         + ", ".join(f"{phase} {seconds:.0f} s" for phase, seconds in phase_s.items()),
     ]

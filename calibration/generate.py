@@ -7,7 +7,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from calibration.compatibility import Asked, check_compatible, model_facts
 from calibration.contracts.contract import VerificationContract
+from calibration.contracts.cut import Stopping
 from calibration.contracts.named import contract_named
 from calibration.contracts.transforms import Transforms
 from calibration.distill import DistillSettings, distilled_draft
@@ -25,6 +27,7 @@ from calibration.serve.proposing import (
     by_layer_skip,
     by_lookahead,
     by_lookup,
+    grown_facts,
 )
 from calibration.serve.request import ServedRequest
 from calibration.serve.run import Served, serve
@@ -47,6 +50,7 @@ LOOKAHEAD_TREE = "5x3"
 MIN_WINDOW = 5
 SKIP_SHARE = 0.8  # of the target's layers, where nothing is asked
 MAX_DEPTH = 64
+DISTILL_DTYPE = "bfloat16"  # as the distill command's
 
 
 @dataclass(frozen=True)
@@ -220,9 +224,7 @@ def _proposing(
     topology: DraftTree | None,
     track: Track,
 ) -> Proposing | None:
-    siblings = rule.sibling_rule or SiblingRule.SEQUOIA
-    if settings.contract == SiblingRule.TOP_K.value:
-        siblings = SiblingRule.TOP_K
+    siblings = _siblings(settings, rule)
     match settings.proposer:
         case "ngram":
             return by_lookup(NgramProposer())
@@ -239,13 +241,35 @@ def _proposing(
                 layers = max(1, int(SKIP_SHARE * target.decoder.shape.num_layers))
             return by_layer_skip(target, layers, siblings)
         case "draft_model":
+            _check_draft_can_do(settings, target, rule, topology)
             folder = settings.draft or _distilled(settings, track)
             return by_draft_model(load_decoder(folder, settings.dtype, settings.device), siblings)
     return None
 
 
+def _siblings(settings: GenerateSettings, rule: VerificationContract) -> SiblingRule:
+    """How a model's children are chosen: as the contract needs them."""
+    if settings.contract == SiblingRule.TOP_K.value:
+        return SiblingRule.TOP_K
+    return rule.sibling_rule or SiblingRule.SEQUOIA
+
+
+def _check_draft_can_do(
+    settings: GenerateSettings,
+    target: LoadedModel,
+    rule: VerificationContract,
+    topology: DraftTree | None,
+) -> None:
+    """Refuse what no draft could do before one is made, which takes minutes."""
+    sampling = settings.sampling
+    own = grown_facts("draft_model", _siblings(settings, rule), sampling)
+    asked = Asked(rule, topology, Transforms(sampling), Stopping(settings.max_tokens))
+    check_compatible(model_facts(target), None, own, asked)
+
+
 def _distilled(settings: GenerateSettings, track: Track) -> Path:
-    target = load_model(settings.target, settings.dtype, settings.device)
+    """That of `python -m calibration distill`, whatever numbers the text is decoded in."""
+    target = load_model(settings.target, DISTILL_DTYPE, settings.device)
     return distilled_draft(target, DistillSettings(), track)
 
 

@@ -101,7 +101,7 @@ class Grid:
             if batch * chunk <= self.max_prefill_tokens
         ]
         if max(self.contexts) >= LATER_CHUNK_CONTEXT:
-            found += [PrefillShape(b, LATER_CHUNK, LATER_CHUNK_CONTEXT) for b in batches]
+            found.append(PrefillShape(1, LATER_CHUNK, LATER_CHUNK_CONTEXT))
         return found
 
 

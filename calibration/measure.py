@@ -15,6 +15,7 @@ from calibration.costs import timed_rounds
 from calibration.distill import distilled_draft
 from calibration.entries import proposer_entries, provenance_entry, title
 from calibration.errors import CalibrationError
+from calibration.model.target import load_decoder
 from calibration.models import LanguageModel, load_model
 from calibration.progress import Track, silent
 from calibration.promptset import encode_prompts, read_prompts
@@ -29,6 +30,7 @@ from calibration.records import (
     traces_table,
 )
 from calibration.samples import samples_table
+from calibration.serve.proposing import Proposing, by_draft_model, by_lookup
 from calibration.settings import MeasureSettings
 from calibration.workfolder import WorkFolder
 from simcore.cost.fit import fit_cost
@@ -57,7 +59,9 @@ def measure(
     target = load_model(settings.target, settings.dtype, settings.device)
     encoded = encode_prompts(prompts, target.tokenizer, target.identity.vocab_size)
     clock = _PhaseClock()
-    draft = _draft(settings, target, track)
+    served = load_decoder(settings.target, settings.dtype, settings.device)
+    draft_folder = _draft_folder(settings, target, track)
+    draft = _draft(settings, target, draft_folder)
     clock.lap("draft")
     settings = replace(settings, threads=torch.get_num_threads())
     work = WorkFolder(
@@ -65,8 +69,8 @@ def measure(
     )
     text_ids = [token for requests in encoded.values() for ids in requests for token in ids]
     rounds = timed_rounds(
-        target,
-        lambda: _proposers(settings, draft),
+        served,
+        _proposing(settings, draft_folder),
         settings.grid,
         text_ids,
         settings.num_rounds,
@@ -90,7 +94,7 @@ def measure(
         ),
         provenance=provenance_entry(settings, arguments, plans, requests, clock.phase_s),
         proposers=proposer_entries(settings, draft),
-        cost=fit_cost(cost, settings.proposers),
+        cost=fit_cost(cost, settings.proposers, pads_attention=True),
         acceptance=tuple(
             acceptance_record(plan, requests[plan.key], max(settings.grid.gammas)) for plan in plans
         ),
@@ -122,11 +126,18 @@ def _check_output(output: Path) -> None:
         )
 
 
-def _draft(settings: MeasureSettings, target: LanguageModel, track: Track) -> LanguageModel | None:
+def _draft_folder(settings: MeasureSettings, target: LanguageModel, track: Track) -> Path | None:
     if "draft_model" not in settings.proposers:
         return None
-    path = settings.draft or distilled_draft(target, settings.distill, track)
-    draft = load_model(path, settings.dtype, settings.device)
+    return settings.draft or distilled_draft(target, settings.distill, track)
+
+
+def _draft(
+    settings: MeasureSettings, target: LanguageModel, folder: Path | None
+) -> LanguageModel | None:
+    if folder is None:
+        return None
+    draft = load_model(folder, settings.dtype, settings.device)
     check_draft(target, draft)
     if settings.draft is None:  # its folder is named by a hash
         layers = settings.distill.num_layers
@@ -140,6 +151,13 @@ def _proposers(settings: MeasureSettings, draft: LanguageModel | None) -> list[D
     if draft is not None:
         made["draft_model"] = DraftModelProposer(draft)
     return [made[name] for name in settings.proposers]
+
+
+def _proposing(settings: MeasureSettings, draft: Path | None) -> dict[str, Proposing]:
+    made = {"ngram": by_lookup(NgramProposer())}
+    if draft is not None:
+        made["draft_model"] = by_draft_model(load_decoder(draft, settings.dtype, settings.device))
+    return {name: made[name] for name in settings.proposers}
 
 
 def _trace_settings(settings: MeasureSettings) -> TraceSettings:

@@ -10,6 +10,7 @@ from pathlib import Path
 import torch
 
 from simcore.profile.schema import Engine, Hardware
+from simcore.version import specplan_version
 
 PACKAGES = ("specplan", "torch", "transformers", "tokenizers", "gguf", "numpy", "pandas")
 
@@ -28,13 +29,14 @@ def hardware(device: str) -> Hardware:
 
 
 def engine() -> Engine:
-    """transformers' forward pass inside this package's own decoding loop."""
+    """The package's own forward over paged KV inside its serving loop."""
     return Engine(
-        name="transformers",
-        version=version("transformers"),
+        name="specplan",
+        version=specplan_version(),
         settings={
-            "attention": "sdpa",
-            "loop": "calibration/step.py, eager, KV cache cropped to the committed tokens",
+            "attention": "sdpa over paged KV, ragged batches",
+            "loop": "calibration/serve under simcore's scheduler, eager",
+            "torch": version("torch"),
         },
     )
 
@@ -50,10 +52,10 @@ def versions() -> dict[str, str]:
     return found
 
 
-def command_line(arguments: list[str]) -> str:
+def command_line(arguments: list[str], module: str = "calibration") -> str:
     """The command without folders: a profile does not tell where its machine keeps files."""
     shown = [Path(word).name if os.sep in word else word for word in arguments]
-    return shlex.join(["python", "-m", "calibration", *shown])
+    return shlex.join(["python", "-m", module, *shown])
 
 
 def cpu_name() -> str:

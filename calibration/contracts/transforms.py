@@ -28,7 +28,11 @@ class Constraint:
 
 @dataclass(frozen=True)
 class Transforms:
-    """One request's transforms; the default is greedy decoding of the bare logits."""
+    """One request's transforms; the default is greedy decoding of the bare logits.
+
+    What `sampling` states of min-p, penalty and bias holds too. A constraint that it names must be
+    given, for the name alone masks nothing.
+    """
 
     sampling: Sampling = field(default_factory=Sampling)
     min_p: float = 0.0  # 0: off
@@ -37,12 +41,43 @@ class Transforms:
     constraint: Constraint | None = None
 
     def __post_init__(self) -> None:
+        self._take_over()
         if not 0.0 <= self.min_p <= 1.0:
             raise CalibrationError(f"min_p is {self.min_p}; expected 0 (off) to 1")
         if not 0.0 < self.repetition_penalty < float("inf"):
             raise CalibrationError(
                 f"repetition_penalty is {self.repetition_penalty}; expected above 0, 1 for none"
             )
+
+    def _take_over(self) -> None:
+        stated = self.sampling
+        own = self.min_p, self.repetition_penalty, dict(self.logit_bias)
+        told = stated.min_p, stated.repetition_penalty, dict(stated.logit_bias)
+        fields = ("min_p", "repetition_penalty", "logit_bias")
+        for name, ours, theirs, off in zip(fields, own, told, (0.0, 1.0, {}), strict=True):
+            if theirs not in (off, ours) and ours != off:
+                raise CalibrationError(f"{name} is {ours} and, by the sampling, {theirs}; say one")
+            if ours == off:
+                object.__setattr__(self, name, theirs)
+        given = self.constraint.name if self.constraint is not None else None
+        if stated.constraint not in (None, given):
+            raise CalibrationError(
+                f"sampling names constraint {stated.constraint!r}, given is {given!r}; expected "
+                "that constraint"
+            )
+
+    @property
+    def identity(self) -> Sampling:
+        """All of it as a profile and a scenario state it."""
+        return Sampling(
+            temperature=self.sampling.temperature,
+            top_k=self.sampling.top_k,
+            top_p=self.sampling.top_p,
+            min_p=self.min_p,
+            repetition_penalty=self.repetition_penalty,
+            logit_bias=tuple(sorted(self.logit_bias.items())),
+            constraint=self.constraint.name if self.constraint is not None else None,
+        )
 
     @property
     def is_greedy(self) -> bool:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import torch
 
-from calibration.proposers.protocol import Proposer, Topology, TreeFiller
+from calibration.proposers.protocol import Proposer, Remembers, Topology, TreeFiller
 from calibration.proposers.tree_protocol import NO_DRAFT, Asked, Draft, PromptChunk, Reconciled
 from simcore.acceptance.tree import DraftTree
 from simcore.profile.schema import Sampling
@@ -46,6 +46,11 @@ class HostProposer:
 
     def reconcile(self, cycles: Sequence[Reconciled]) -> None:
         """Nothing to keep."""
+
+    def learn(self, output_ids: Sequence[int]) -> None:
+        """Tell a lookup that keeps the texts of finished requests."""
+        if isinstance(self._lookup, Remembers):
+            self._lookup.remember(output_ids)
 
     def forget(self, request: int) -> None:
         """Nothing is remembered."""

@@ -51,5 +51,8 @@ class LayerSkipProposer:
     def reconcile(self, cycles: Sequence[Reconciled]) -> None:
         """Nothing: the target moves its KV itself."""
 
+    def learn(self, output_ids: Sequence[int]) -> None:
+        """Nothing: a request draws on no other's text."""
+
     def forget(self, request: int) -> None:
         """Nothing is remembered."""

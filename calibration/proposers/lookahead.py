@@ -18,8 +18,14 @@ import numpy as np
 from calibration.errors import CalibrationError
 from calibration.paged.query import IntArray
 from calibration.proposers.token_trie import token_trie
-from calibration.proposers.tree_protocol import Asked, Draft, PromptChunk, Reconciled
-from simcore.acceptance.tree import DraftTree, wide_chains
+from calibration.proposers.tree_protocol import (
+    Asked,
+    Draft,
+    PromptChunk,
+    Reconciled,
+    Topology,
+)
+from simcore.acceptance.tree import ROOT, DraftTree, wide_chains
 from simcore.profile.schema import Sampling
 
 SEED_STREAM = 7
@@ -61,6 +67,13 @@ class _Window:
     rng: np.random.Generator = field(default_factory=np.random.default_rng)
 
 
+def _root_children(topology: Topology) -> int:
+    """Most n-grams that a topology takes in: a chain is one."""
+    if isinstance(topology, DraftTree):
+        return topology.parents.count(ROOT)
+    return topology.topk
+
+
 class LookaheadProposer:
     """Window and pool of every request; all of it is host work beside the target's pass."""
 
@@ -87,7 +100,8 @@ class LookaheadProposer:
         self._texts[asked.request] = asked.token_ids
         depth = min(self.shape.ngram - 1, asked.topology.depth)
         found = window.pool.get(int(asked.token_ids[-1]), OrderedDict())
-        guesses = [tail[:depth] for tail in reversed(found)]
+        most = min(self.shape.guesses, _root_children(asked.topology))
+        guesses = [tail[:depth] for tail in reversed(found)][:most]
         parents, tokens = token_trie(guesses, asked.topology.num_nodes)
         window_parents, window_tokens = self._window_nodes(window, len(parents))
         return Draft(parents, tokens, None, window_parents, window_tokens)
@@ -146,6 +160,9 @@ class LookaheadProposer:
             guessed = window.rng.choice(self._texts[request], gone).tolist()
             window.levels[index] = level[gone:] + guessed
         window.ages = window.ages[gone:] + [0] * gone
+
+    def learn(self, output_ids: Sequence[int]) -> None:
+        """Nothing: a request draws on no other's text."""
 
     def forget(self, request: int) -> None:
         """Window and pool are the request's own."""

@@ -75,6 +75,9 @@ class PagedDraftModel:
             )
             self._held_tokens[cycle.request] = cycle.context_tokens + 1 + read
 
+    def learn(self, output_ids: Sequence[int]) -> None:
+        """Nothing: a request draws on no other's text."""
+
     def forget(self, request: int) -> None:
         """Its KV is gone with its blocks."""
         self._held_tokens.pop(request, None)

@@ -1,5 +1,6 @@
 """What the decoding loop asks of any proposer."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -88,6 +89,15 @@ class Proposer(Protocol):
 
     def keep(self, num_tokens: int) -> None:
         """Only the first `num_tokens` tokens of every request have been committed."""
+        ...
+
+
+@runtime_checkable
+class Remembers(Protocol):
+    """A lookup that learns from the outputs of requests that have finished."""
+
+    def remember(self, output_ids: Sequence[int]) -> None:
+        """Learn one output; it changes what later requests are offered, never their law."""
         ...
 
 

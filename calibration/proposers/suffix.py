@@ -42,20 +42,24 @@ class SuffixSettings:
     factor: float = 1.0
     offset: float = 0.0
     min_token_prob: float = 0.1  # of a whole path
-    max_remembered_tokens: int = 100_000  # of earlier outputs; the older half goes when it is full
+    # Of earlier outputs; the older half goes when it is full. 0: nothing is learnt from others.
+    max_remembered_tokens: int = 100_000
     max_texts: int = 256  # requests whose automata are kept, about 400 bytes a token
 
     def __post_init__(self) -> None:
         counts = (
             self.max_match_tokens,
             self.max_draft_tokens,
-            self.max_remembered_tokens,
             self.max_texts,
         )
-        if min(counts) < 1 or self.factor < 0.0 or not 0.0 <= self.min_token_prob <= 1.0:
+        if (
+            min(counts) < 1
+            or min(self.max_remembered_tokens, self.factor) < 0
+            or not 0.0 <= self.min_token_prob <= 1.0
+        ):
             raise CalibrationError(
-                f"suffix decoding with {self}; expected counts of at least 1, a factor of at least "
-                "0 and a probability between 0 and 1"
+                f"suffix decoding with {self}; expected counts of at least 1, factor and "
+                "max_remembered_tokens of at least 0 and a probability between 0 and 1"
             )
 
     def draft_limit(self, match_tokens: int) -> int:
@@ -82,6 +86,8 @@ class SuffixProposer:
 
     def remember(self, output_ids: Sequence[int]) -> None:
         """Learn the output of a finished request."""
+        if self.settings.max_remembered_tokens == 0:
+            return
         self._outputs.append(output_ids)
         self._learn(output_ids)
         if self._earlier.num_tokens > self.settings.max_remembered_tokens:

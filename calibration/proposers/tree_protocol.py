@@ -99,6 +99,10 @@ class TreeProposer(Protocol):
         """Keep what was accepted."""
         ...
 
+    def learn(self, output_ids: Sequence[int]) -> None:
+        """A request has finished with this output; later ones may draw on it."""
+        ...
+
     def forget(self, request: int) -> None:
         """The request has ended, or starts anew."""
         ...

@@ -84,6 +84,8 @@ class EngineExecutor:
                 text.output_ids += cycle.token_ids
                 text.ending = cycle.ending
                 self.cycles.append(cycle)
+                if cycle.ending is not None and self.engine.proposer is not None:
+                    self.engine.proposer.learn(text.output_ids)
         if not is_committed:
             for request, luck in self._luck.items():
                 self.texts[request].generator.set_state(luck)

@@ -49,7 +49,7 @@ def by_lookup(proposer: Proposer) -> Proposing:
 def by_draft_model(draft: LoadedModel, siblings: SiblingRule = SiblingRule.SEQUOIA) -> Proposing:
     """A smaller model of the target's family."""
     return Proposing(
-        lambda sampling: _grown("draft_model", siblings, sampling),
+        lambda sampling: grown_facts("draft_model", siblings, sampling),
         lambda cache: PagedDraftModel(draft.decoder, cache, siblings=siblings),
         draft,
     )
@@ -60,7 +60,7 @@ def by_layer_skip(
 ) -> Proposing:
     """The target's first layers."""
     return Proposing(
-        lambda sampling: _grown("layer_skip", siblings, sampling),
+        lambda sampling: grown_facts("layer_skip", siblings, sampling),
         lambda cache: LayerSkipProposer(target.decoder, cache, num_layers, siblings=siblings),
         grows_in_target=True,
     )
@@ -76,6 +76,7 @@ def by_lookahead(shape: LookaheadShape, *, seed: int = 0) -> Proposing:
     )
 
 
-def _grown(name: str, siblings: SiblingRule, sampling: Sampling) -> ProposerFacts:
+def grown_facts(name: str, siblings: SiblingRule, sampling: Sampling) -> ProposerFacts:
+    """Those of a model that grows its trees; at temperature 0 it takes the likeliest."""
     chosen = SiblingRule.TOP_K if sampling.temperature == 0.0 else siblings
     return ProposerFacts(name, chosen, Fills.DYNAMIC_TREES)

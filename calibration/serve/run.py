@@ -1,7 +1,7 @@
 """Serve real requests with a real target, and replay the run in the simulator."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 
 from calibration.compatibility import (
     Asked,
@@ -25,6 +25,7 @@ from calibration.serve.topologies import full_topology, topologies
 from simcore.acceptance.topology.sibling_rules import SiblingRule
 from simcore.acceptance.trace import TraceSet
 from simcore.records import Records
+from simcore.serving.caller_policy import CallerPolicy
 from simcore.serving.executor import Executed
 from simcore.serving.service import Service as Clocked
 from simcore.serving.state import State
@@ -63,12 +64,14 @@ def serve(
     *,
     falls_back: bool = False,
     cache: KVCache | None = None,
+    policy: CallerPolicy | None = None,
 ) -> Served:
     """Serve every request to its end, step by step under simcore's scheduler.
 
     Time stands still while the service is idle; a step takes what it takes on this machine, or
     what `service.law` says. A request that cannot be speculated for is refused before any work,
     or with `falls_back` decoded plainly, its reasons kept. `cache`: to look into afterwards.
+    `policy`: asked for the draft length before every step, in place of the scenario's own.
     Raises IncompatibleError, CalibrationError.
     """
     service.check()
@@ -92,7 +95,7 @@ def serve(
         traces=traces,
         measures=service.law is None,
     )
-    clocked = Clocked(state, executor=executor, records_cycles=True)
+    clocked = Clocked(state, executor=executor, records_cycles=True, policy=policy)
     clocked.run_stepwise()
     return Served(
         service=service,
@@ -123,18 +126,24 @@ def new_cache(service: Service) -> KVCache:
 
 
 class RecordedTimes:
-    """An executor that draws as the simulator does and takes the times of a real run."""
+    """An executor that draws as the simulator does and takes the times of a real run.
+
+    `priced` keeps what the cost law would have said of every step.
+    """
 
     draws_cycles = True
 
-    def __init__(self, step_times: list[Executed]) -> None:
+    def __init__(self, step_times: Sequence[Executed]) -> None:
         self._left = iter(step_times)
+        self.priced: list[Executed] = []
 
     def carry_out(self, state: State, index: int) -> None:
         """Nothing to do."""
 
     def time(self, state: State, index: int) -> Executed | None:
         """The next recorded time; by the cost law where the run had them from there."""
+        step = state.steps[state.replicas[index]["step_row"]]
+        self.priced.append(Executed(*(float(step[phase.name]) for phase in fields(Executed))))
         return next(self._left, None)
 
     def settle(self, state: State, index: int, *, is_committed: bool) -> None:
@@ -151,7 +160,16 @@ def replay(served: Served) -> Ran:
     state = served.service.new_state(served.traces)
     state.requests["output_tokens"] = served.records.requests["output_tokens"]
     state.requests["can_speculate"] = served.records.requests["can_speculate"]
-    clocked = Clocked(state, executor=RecordedTimes(served.step_times), records_cycles=True)
+    return _told(state, RecordedTimes(served.step_times))
+
+
+def told(service: Service, traces: TraceSet, executor: RecordedTimes) -> Ran:
+    """The service's requests with given acceptance, each as long as its limit."""
+    return _told(service.new_state(traces), executor)
+
+
+def _told(state: State, executor: RecordedTimes) -> Ran:
+    clocked = Clocked(state, executor=executor, records_cycles=True)
     clocked.run_stepwise()
     return _ran(state, clocked)
 

@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 import typer
 from pydantic import ValidationError
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 TraceCounts = Literal["accepted", "emitted"]
 TracePer = Literal["position", "cycle"]
-ProposerKind = Literal["ngram", "draft_model", "eagle"]
+ProposerKind = Literal["ngram", "suffix", "lookahead", "layer_skip", "draft_model", "eagle"]
 
 
 def register(app: typer.Typer) -> None:
@@ -188,7 +188,7 @@ def _with_kind(options: "ImportOptions", into: str | None) -> "ImportOptions":
     if options.proposer_kind is not None or options.proposer is None:
         return options
     held = load_profile_or_part(into)[0].proposers if into is not None else {}
-    known = {"ngram": "ngram", "draft_model": "draft_model", "eagle": "eagle"}
+    known: dict[str, str] = {kind: kind for kind in get_args(ProposerKind)}
     known |= {name: each.kind for name, each in held.items()}
     return options.model_copy(update={"proposer_kind": known.get(options.proposer)})
 

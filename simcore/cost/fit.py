@@ -20,9 +20,12 @@ NUM_FOLDS = 5
 Features = NDArray[np.float64]
 
 
-def fit_cost(samples: pd.DataFrame, proposers: Sequence[str]) -> CostLaw:
+def fit_cost(
+    samples: pd.DataFrame, proposers: Sequence[str], *, pads_attention: bool = False
+) -> CostLaw:
     """The cost law of timed samples (columns: docs/profile-format.md, `cost.parquet`).
 
+    `pads_attention` is a fact of the engine; samples of equal requests do not show it.
     Raises ProfileError where a phase has too few samples to hold any out.
     """
     errors: dict[str, FitError] = {}
@@ -34,7 +37,7 @@ def fit_cost(samples: pd.DataFrame, proposers: Sequence[str]) -> CostLaw:
     reconcile, errors["reconcile"] = _fit(_rows(samples, "reconcile"), _reconcile_features)
     overhead = samples.loc[samples["phase"] == "overhead", "median_s"]
     return CostLaw(
-        target=target,
+        target=target.model_copy(update={"pads_attention": pads_attention}),
         propose=propose,
         proposer_runs=runs,
         reconcile=LinearLaw(**dict(zip(RECONCILE_TERMS, reconcile, strict=True))),

@@ -35,6 +35,11 @@ class TargetLaw(_Law):
     per_attention_pair_s: float = Field(
         0.0, ge=0.0, description="requests with several: times each pair of query and KV token"
     )
+    pads_attention: bool = Field(
+        False,
+        description="attention runs over the decoding batch padded to its widest query and its "
+        "longest context: an engine without ragged kernels. Linear layers are not padded",
+    )
 
     @model_validator(mode="after")
     def _check_knots(self) -> Self:

@@ -36,6 +36,7 @@ RATE_DTYPE = np.dtype(
         ("per_prefill_token_s", "f8"),  # the draft's prefill
         ("switch_on_base_s", "f8"),
         ("switch_on_per_token_s", "f8"),
+        ("pads_attention", "f8"),  # 1: attention as of the widest and longest decoding request
         ("speculative_factor", "f8"),  # scales steps that draft, for cost uncertainty
         ("max_batch_size", "i8"),
         ("max_context_tokens", "i8"),
@@ -109,6 +110,7 @@ def law_tables(
         per_prefill_token_s=prefill_s,
         switch_on_base_s=run.switch_on.base_s,
         switch_on_per_token_s=run.switch_on.per_token_s,
+        pads_attention=float(target.pads_attention),
         speculative_factor=speculative_factor,
         max_batch_size=law.domain.max_batch_size,
         max_context_tokens=law.domain.max_context_tokens,

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import pyarrow as pa
 from pydantic import ValidationError
@@ -20,6 +20,7 @@ from simcore.profile.schema import (
     Profile,
     ProfilePart,
     Proposer,
+    ProposerKind,
     Provenance,
     Source,
 )
@@ -216,8 +217,8 @@ def _add_proposer(draft: _Draft, name: str, options: ImportOptions) -> None:
         )
     if kind is None:
         raise EngineFileError(
-            f"proposer {name!r} is new; state what it is with --proposer-kind ngram, draft_model "
-            "or eagle"
+            f"proposer {name!r} is new; state what it is with --proposer-kind: one of "
+            f"{', '.join(get_args(ProposerKind))}"
         )
     draft.values["proposers"] = proposers | {name: Proposer(kind=kind)}
 

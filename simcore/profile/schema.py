@@ -6,7 +6,7 @@ See docs/profile-format.md.
 """
 
 from enum import StrEnum
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -42,15 +42,63 @@ RecordKind = Literal[
     "trace", "survival", "histogram", "position_counters", "request_counters", "totals"
 ]
 COUNTED_KINDS = ("histogram", "position_counters", "request_counters", "totals")
+ProposerKind = Literal["ngram", "suffix", "lookahead", "layer_skip", "draft_model", "eagle"]
+LOOKUP_KINDS = ("ngram", "suffix", "lookahead")  # no pass of a model; nothing found, no draft
+OWN_MODEL_KINDS = ("draft_model", "eagle")  # weights and KV beside the target's
 TableName = Literal["cost", "traces", "requests"]
 
 
 class Sampling(Frozen):
-    """The request's transforms of the target's distribution; temperature 0 is greedy."""
+    """The request's transforms of the target's distribution; temperature 0 is greedy.
+
+    Acceptance holds for these alone. What is off is left out of what is written.
+    """
 
     temperature: float = Field(0.0, ge=0.0, le=10.0, description="divides the logits; 0: greedy")
     top_k: int = Field(0, ge=0, description="0: all tokens")
     top_p: float = Field(1.0, gt=0.0, le=1.0, description="probability mass kept; 1: all")
+    min_p: float = Field(
+        0.0,
+        ge=0.0,
+        le=1.0,
+        description="least share of the likeliest token's probability that is kept; 0: off",
+        exclude_if=lambda value: value == 0.0,
+    )
+    repetition_penalty: float = Field(
+        1.0,
+        gt=0.0,
+        description="divides positive logits of tokens that occurred, multiplies others; 1: off",
+        exclude_if=lambda value: value == 1.0,
+    )
+    logit_bias: tuple[tuple[Annotated[int, Field(ge=0)], float], ...] = Field(
+        (), description="(token, added to its logit), by token", exclude_if=lambda value: not value
+    )
+    constraint: str | None = Field(
+        None,
+        min_length=1,
+        description="name of the grammar, expression or schema that outputs follow",
+        exclude_if=lambda value: value is None,
+    )
+
+    @model_validator(mode="after")
+    def _check_bias(self) -> Self:
+        tokens = [token for token, _ in self.logit_bias]
+        if tokens != sorted(set(tokens)):
+            raise ValueError(f"logit_bias of tokens {tokens}; expected each once, ascending")
+        return self
+
+    @property
+    def further(self) -> str:
+        """Transforms beyond temperature, top-k and top-p in words; empty where all are off."""
+        parts = [
+            f"min-p {self.min_p:g}" if self.min_p > 0.0 else "",
+            f"repetition penalty {self.repetition_penalty:g}"
+            if self.repetition_penalty != 1.0
+            else "",
+            f"logit bias on {len(self.logit_bias)} tokens" if self.logit_bias else "",
+            f"constraint {self.constraint}" if self.constraint else "",
+        ]
+        return ", ".join(part for part in parts if part)
 
 
 class ModelIdentity(Frozen):
@@ -128,7 +176,7 @@ class Provenance(Frozen):
 class Proposer(Frozen):
     """One way to propose drafts, and what it takes from the memory."""
 
-    kind: Literal["ngram", "draft_model", "eagle"]
+    kind: ProposerKind
     settings: dict[str, int | float | str] = Field(
         default_factory=dict, description="as the program that proposed names them"
     )

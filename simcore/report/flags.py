@@ -10,6 +10,7 @@ from simcore.planner.document import Plan
 from simcore.report import llama_cpp_flags, sglang_flags, tensorrt_llm_flags, vllm_flags
 from simcore.report.abilities import Limit, parse_version
 from simcore.report.engine import Choice, EngineSettings, SettingsFile, choice_of
+from simcore.report.own_proposers import settings_or_refusal
 
 __all__ = ["ENGINES", "EngineSettings", "SettingsFile", "engine_settings", "shell_script"]
 
@@ -72,7 +73,7 @@ def engine_settings(
 
 def _settings(choice: Choice, each: EngineWriter, version: str) -> EngineSettings:
     parsed = parse_version(each.engine, version, each.first)
-    return each.write(choice, parsed)
+    return settings_or_refusal(choice, lambda asked: each.write(asked, parsed))
 
 
 def shell_script(settings: EngineSettings) -> str:

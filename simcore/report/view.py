@@ -87,7 +87,8 @@ def basis_sentence(plan: Plan) -> str:
     scenario, sampling = plan.scenario, plan.scenario.sampling
     return (
         f"Contract {scenario.contract.value}, temperature {sampling.temperature:g}, top-k "
-        f"{sampling.top_k or 'off'}, top-p {sampling.top_p:g}; {plan.profile.source} profile "
+        f"{sampling.top_k or 'off'}, top-p {sampling.top_p:g}"
+        f"{', ' if sampling.further else ''}{sampling.further}; {plan.profile.source} profile "
         f"{plan.profile.name}; load {load_words(plan)}; seed {scenario.seed}; "
         f"{plan.speedup.num_replications} replications; specplan "
         f"{plan.origin.get('specplan_version', 'unknown')}."

@@ -67,8 +67,7 @@ def _propose(state: State, index: int, draws: bool) -> StepShape:
     step = state.steps[state.replicas[index].step_row]
     num_requests, num_decoding, gamma, proposed, verified = 0, 0, 0, 0, 0
     query, prefill, planned, plain_context, verify_context, longest = 0, 0, 0, 0, 0, 0
-    pairs, widest = 0.0, 0
-    lagging = 0
+    pairs, widest, deepest, chunk_context, chunk_pairs, lagging = 0.0, 0, 0, 0, 0.0, 0
     for position in range(state.replicas[index].num_running):
         request = state.running[index, position]
         row = state.requests[request]
@@ -78,10 +77,11 @@ def _propose(state: State, index: int, draws: bool) -> StepShape:
         longest = max(longest, row.committed_tokens)
         if row.state == PREFILLING:
             prefill += row.step_tokens
-            pairs += row.step_tokens * (row.committed_tokens + 0.5 * row.step_tokens)
-            verify_context += row.committed_tokens
+            chunk_pairs += row.step_tokens * (row.committed_tokens + 0.5 * row.step_tokens)
+            chunk_context += row.committed_tokens
             continue
         num_decoding += 1
+        deepest = max(deepest, row.committed_tokens)
         if draws:
             draw(state, int(request))
         row.step_tokens = 1 + row.step_verified
@@ -109,8 +109,10 @@ def _propose(state: State, index: int, draws: bool) -> StepShape:
     replica = state.replicas[index]
     scored = query + num_requests - num_decoding  # a prefill chunk has its last token scored
     replica.peak_scored_tokens = max(replica.peak_scored_tokens, scored)
-    step.context_tokens = plain_context + verify_context
+    step.context_tokens = plain_context + verify_context + chunk_context
     law = state.law
+    if law.rate.pads_attention > 0.0:  # every decoding request as the widest, over the longest
+        plain_context, verify_context, pairs = _padded(num_decoding, widest, deepest)
     step.is_extrapolated = int(
         num_requests > law.rate.max_batch_size
         or longest > law.rate.max_context_tokens
@@ -125,12 +127,21 @@ def _propose(state: State, index: int, draws: bool) -> StepShape:
         float(verified),
         float(query + prefill),
         float(plain_context),
-        float(verify_context),
+        float(verify_context + chunk_context),
         float(prefill),
         float(lagging),
-        pairs,
+        pairs + chunk_pairs,
         float(state.modes[replica.mode].scheme),
     )
+
+
+@compiled
+def _padded(num_decoding: int, widest: int, deepest: int) -> tuple[int, int, float]:
+    """(KV read by one query, KV read by several, attention pairs) of a padded decoding batch."""
+    context = num_decoding * deepest
+    if widest <= 1:
+        return context, 0, 0.0
+    return 0, context, context * widest + 0.5 * num_decoding * widest * widest
 
 
 @compiled

@@ -13,7 +13,7 @@ from simcore.cost.regime import check_regimes
 from simcore.engines import RULES, sglang_step_slots
 from simcore.errors import InfeasibleError, ScenarioError
 from simcore.matching import acceptance_model, load_traces, matching_records, mismatches
-from simcore.profile.schema import Proposer
+from simcore.profile.schema import OWN_MODEL_KINDS, Proposer
 from simcore.profile.store import StoredProfile
 from simcore.records import Record, Records, new_record
 from simcore.scenario import Deployment, Scenario
@@ -301,7 +301,7 @@ def _limits(scenario: Scenario, parts: Parts) -> Record:
             "expected at least a block a seat: lower max_num_seqs or raise kv_cache_tokens"
         )
     failures, workload = deployment.failures, scenario.workload
-    has_draft = parts.proposer_kind not in (None, "ngram")
+    has_draft = parts.proposer_kind in OWN_MODEL_KINDS
     slot_blocks = budget.total_blocks // deployment.max_num_seqs if rules.has_fixed_slots else 0
     return new_record(
         LIMITS_DTYPE,

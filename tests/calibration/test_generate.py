@@ -1,6 +1,7 @@
 """`python -m calibration generate`: the plain text, an account to follow, refusals in one line."""
 
 import json
+from itertools import product
 
 import pytest
 
@@ -9,6 +10,9 @@ torch = pytest.importorskip("torch", reason="torch is not installed: pip install
 from typer.testing import CliRunner
 
 from calibration.cli import app
+from calibration.contracts.named import CONTRACTS as CONTRACT_NAMES
+from calibration.contracts.named import SHORT_NAMES
+from calibration.distill import DistillSettings
 from calibration.generate import GENERATE_PROPOSERS
 from calibration.models import load_model
 from calibration.tiny import random_model, train_tokenizer
@@ -172,3 +176,53 @@ def test_a_draft_of_another_tokenizer_is_refused_before_any_pass(command, tmp_pa
     result = command("--proposer", "draft_model", "--draft", str(tmp_path))
     assert result.exit_code == 2
     assert "another tokenizer" in result.stderr
+
+
+def test_without_a_draft_the_one_of_the_distill_command_is_made_whatever_the_dtype(
+    as_json, plain, tiny_pair, monkeypatch
+):
+    asked = []
+
+    def made(target, settings, track):
+        asked.append((target.identity.dtype, settings))
+        return tiny_pair.draft
+
+    monkeypatch.setattr("calibration.generate.distilled_draft", made)
+    assert as_json(*of("draft_model"))["token_ids"] == plain["token_ids"]
+    assert asked == [("bfloat16", DistillSettings())]
+
+
+def test_what_no_draft_could_do_is_refused_before_one_is_made(command, monkeypatch):
+    monkeypatch.setattr("calibration.generate.distilled_draft", None)  # calling it would raise
+    result = command(
+        *of("draft_model"), "--tree", "2x2", "--contract", "block", "--temperature", "1"
+    )
+    assert result.exit_code == 2
+    assert "verifies chains only" in result.stderr
+
+
+CONTRACTS = ("exact", *SHORT_NAMES, *CONTRACT_NAMES)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("proposer", GENERATE_PROPOSERS)
+def test_every_combination_gives_a_text_with_its_account_or_one_refusal(command, proposer, dtype):
+    endings = {0: 0, 2: 0}
+    shapes = [[]] if proposer == "none" else SHAPES
+    for shape, contract, temperature in product(shapes, CONTRACTS, ("0", "1")):
+        options = [*of(proposer), *shape, "--contract", contract, "--temperature", temperature]
+        result = command(*options, "--dtype", dtype, "--json", with_draft=proposer == "draft_model")
+        endings[result.exit_code] += 1  # any other code is an error here
+        if result.exit_code == 0:
+            found = json.loads(result.stdout)
+            emitted = [token for cycle in found["cycles"] for token in cycle["token_ids"]]
+            assert emitted == found["token_ids"] != []
+            relaxed = contract.startswith(("typical", "threshold"))
+            assert ("(not exact)" in found["contract"]) == relaxed
+        else:
+            assert result.stdout == ""
+            (line,) = result.stderr.strip().splitlines()
+            assert line.startswith("error: ")
+    assert min(endings.values()) > 0

@@ -1,7 +1,9 @@
 """The serving loop: plain greedy text, one target forward a step, everyone's own luck."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install .[calibration]")
@@ -12,8 +14,11 @@ from calibration.contracts.transforms import Constraint, Transforms
 from calibration.errors import CalibrationError
 from calibration.model.decoder import Decoder
 from calibration.model.target import load_decoder
+from calibration.proposers.suffix import SuffixProposer, SuffixSettings
+from calibration.serve.proposing import by_lookup
 from calibration.serve.request import ServedRequest
 from simcore.profile.schema import Sampling
+from simcore.serving.state import FINISHED
 from tests.calibration.paging import plain_greedy
 from tests.calibration.serving import (
     CHAIN,
@@ -176,6 +181,35 @@ def test_a_stop_string_ends_the_text_wherever_a_cycle_stands(pair, prompt_ids, p
     all_returned(run, cache)
 
 
+ENDED = ["chain 4", "fixture"]
+
+
+@pytest.mark.parametrize("kind", PROPOSERS)
+@pytest.mark.parametrize("topology", ENDED)
+def test_the_limit_ends_the_text_at_every_offset_of_a_cycle(
+    pair, prompt_ids, plain, kind, topology
+):
+    limits = list(range(1, 13))
+    requests = asked([prompt_ids[1]] * len(limits), limits)
+    run, cache = served(pair.service(kind, requests, topology))
+    assert outputs(run) == [plain[1][:limit] for limit in limits]
+    all_returned(run, cache)
+
+
+@pytest.mark.parametrize("kind", PROPOSERS)
+@pytest.mark.parametrize("topology", ENDED)
+def test_eos_ends_the_text_at_every_offset_of_a_cycle(pair, prompt_ids, plain, kind, topology):
+    for offset in range(10):
+        eos = plain[1][offset]
+        ending = [
+            replace(model, eos_token_ids=frozenset({eos})) for model in (pair.target, pair.draft)
+        ]
+        run, cache = served(Pair(*ending).service(kind, asked([prompt_ids[1]]), topology))
+        assert outputs(run) == [plain[1][: plain[1].index(eos) + 1]]
+        assert run.texts[0].ending is Ending.EOS
+        all_returned(run, cache)
+
+
 def test_a_request_that_cannot_speculate_is_refused_or_runs_plainly_in_the_batch(
     pair, prompt_ids, plain
 ):
@@ -251,3 +285,36 @@ def test_measured_steps_have_every_phase_and_last_as_long_as_them(pair, prompt_i
     for name in ("propose_s", "target_s", "reconcile_s", "overhead_s"):
         assert (steps[name][steps["num_decoding"] > 0] > 0.0).all()
     assert (steps["end_s"] > steps["begin_s"]).all()
+
+
+def test_suffix_decoding_learns_what_finished_requests_wrote(pair, prompt_ids, plain):
+    """The same prompt again: the first output is drafted nearly whole, the text stays plain."""
+    requests = asked([prompt_ids[1]] * 2, gap_s=1000.0)
+    learnt, _ = served(pair.service("suffix", requests))
+    assert outputs(learnt) == [plain[1]] * 2
+    first, second = learnt.records.requests["num_cycles"]
+    forgetful = by_lookup(SuffixProposer(SuffixSettings(max_remembered_tokens=0)))
+    unlearnt, _ = served(replace(pair.service("suffix", requests), proposing=forgetful))
+    assert outputs(unlearnt) == outputs(learnt)
+    assert unlearnt.records.requests["num_cycles"].tolist() == [first, first]
+    assert second < first
+
+
+def test_an_output_that_was_cancelled_is_not_learnt(pair, prompt_ids, monkeypatch):
+    learnt = []
+    monkeypatch.setattr(SuffixProposer, "remember", lambda self, ids: learnt.append(list(ids)))
+    changes = {"workload.patience_s": 0.15}
+    run, _ = served(pair.service("suffix", asked(prompt_ids, gap_s=0.04), **changes))
+    finished = run.records.requests["state"] == FINISHED
+    assert not finished.all()
+    assert sorted(learnt) == sorted(text.output_ids for text in np.array(run.texts)[finished])
+
+
+@pytest.mark.parametrize("contract", ["token_wise", "block"])
+def test_lookahead_asked_for_chains_offers_no_tree(pair, prompt_ids, contract):
+    run, _ = served(
+        pair.service("lookahead", asked(prompt_ids, temperature=1.0), "chain 4", 1.0), contract
+    )
+    drafts = [cycle.draft for cycle in run.cycles if cycle.draft.num_candidates]
+    assert drafts
+    assert all(draft.parents == tuple(range(-1, draft.num_candidates - 1)) for draft in drafts)

@@ -202,3 +202,26 @@ def test_the_deployment_and_its_break_even_are_told(plan):
         assert "One replica of 3" in notes
         assert "4,096 tokens of KV" in notes
         assert "up to 12.5 requests/s" in notes
+
+
+def test_suffix_decoding_is_vllms_own_method_and_refused_elsewhere(plan):
+    found = engine_settings(
+        given(decided(plan, 5), proposer("suffix", factor=2.0, min_token_prob=0.1))
+    )
+    argv = list(found["vllm"].argv)
+    assert json.loads(argv[argv.index("--speculative-config") + 1]) == {
+        "method": "suffix",
+        "num_speculative_tokens": 5,
+        "suffix_decoding_max_spec_factor": 2.0,
+        "suffix_decoding_min_token_prob": 0.1,
+    }
+    assert found["vllm"].refusal is None
+    assert "no suffix proposer" in found["sglang"].refusal
+
+
+@pytest.mark.parametrize("kind", ["lookahead", "layer_skip"])
+def test_a_proposer_that_no_engine_has_is_refused_and_nothing_is_started(plan, kind):
+    for settings in engine_settings(given(decided(plan, 4), proposer(kind))).values():
+        assert f"no {kind} proposer" in settings.refusal
+        assert not any("speculative" in word for word in settings.argv)
+        assert "exit 1" in shell_script(settings)

@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from simcore.profile.schema import Frozen, Sampling
+from simcore.profile.schema import LOOKUP_KINDS, Frozen, ProposerKind, Sampling
 
 
 class ImportOptions(Frozen):
@@ -12,7 +12,7 @@ class ImportOptions(Frozen):
 
     domain: str = Field("all", min_length=1, max_length=60)
     proposer: str | None = Field(None, pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")
-    proposer_kind: Literal["ngram", "draft_model", "eagle"] | None = None
+    proposer_kind: ProposerKind | None = None
     gamma: int | None = Field(None, ge=1, le=64, description="drafts asked for in every cycle")
     sampling: Sampling | None = None
     target: str | None = None
@@ -36,4 +36,4 @@ class ImportOptions(Frozen):
     @property
     def always_drafts(self) -> bool:
         """Whether the proposer drafts in every cycle, as a model does and a lookup does not."""
-        return self.proposer_kind != "ngram"
+        return self.proposer_kind not in LOOKUP_KINDS

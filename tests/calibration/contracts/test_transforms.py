@@ -151,3 +151,26 @@ def test_transforms_that_read_the_history_cannot_go_without_it():
 def test_settings_without_meaning_are_refused(wrong):
     with pytest.raises(CalibrationError, match="expected"):
         Transforms(**wrong)
+
+
+STATED = Sampling(temperature=0.7, min_p=0.1, repetition_penalty=1.3, logit_bias=((2, -1.0),))
+
+
+def test_what_the_sampling_states_is_what_is_done_and_is_told_back_whole():
+    stated = Transforms(STATED)
+    given = Transforms(
+        Sampling(temperature=0.7), min_p=0.1, repetition_penalty=1.3, logit_bias={2: -1.0}
+    )
+    assert stated.identity == given.identity == STATED
+    logits, history = torch.randn(1, 6, generator=torch.Generator().manual_seed(0)), [(0, 1)]
+    found, expected = (each.probabilities(logits, history) for each in (stated, given))
+    assert torch.equal(found, expected)
+    bare = Transforms(Sampling(temperature=0.7)).probabilities(logits, history)
+    assert not torch.allclose(found, bare)
+
+
+def test_two_values_for_one_transform_and_a_constraint_by_name_alone_are_refused():
+    with pytest.raises(CalibrationError, match="say one"):
+        Transforms(STATED, min_p=0.2)
+    with pytest.raises(CalibrationError, match="expected that constraint"):
+        Transforms(Sampling(constraint="json"))

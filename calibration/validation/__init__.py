@@ -1,0 +1,1 @@
+"""The serving loop predicted before it runs: workload, prediction, measurement, comparison."""
