@@ -1,7 +1,7 @@
-"""Results in a notebook: an HTML table instead of a page of fields, and plain text in a terminal.
+"""Results in a notebook: tables instead of a page of fields; plain text in a terminal.
 
-IPython's formatters know types by name. So the results themselves, which lie below the reports, need
-not know how they are shown, and nothing here is loaded before something is shown.
+IPython's formatters know types by name. So the results themselves, which lie below the reports,
+need not know how they are shown, and nothing is loaded before something is shown.
 """
 
 import sys

@@ -14,8 +14,8 @@ from simcore.cli import app
 INTRODUCTION = """\
 # Command line
 
-Made by `make docs` from the commands' own help. Results go to stdout, progress and errors to stderr;
-bad input is one sentence and exit code 2."""
+Made by `make docs` from the commands' own help. Results go to stdout, progress and errors to
+stderr; bad input is one sentence and exit code 2."""
 HEADER = "| argument or option | value | default | meaning |\n| --- | --- | --- | --- |"
 
 
@@ -65,6 +65,8 @@ def _value(kind: Any, info: Any) -> str:
         return f"{_value(get_args(kind)[0], info)}, several"
     if get_origin(kind) is Literal:
         return " or ".join(map(str, get_args(kind)))
+    if get_origin(kind) is tuple:
+        return ", ".join(_value(each, info) for each in get_args(kind))
     if issubclass(kind, Enum):
         return " or ".join(str(each.value) for each in kind)
     ends = (("≥", info.min), ("≤", info.max))

@@ -14,8 +14,9 @@ import simcore as sp
 INTRODUCTION = """\
 # Python interface
 
-Made by `make docs` from the docstrings. `import simcore as sp`; every name below is one of `sp`, and
-is loaded when it is first used. In a notebook results show as tables, figures as Plotly figures."""
+Made by `make docs` from the docstrings. `import simcore as sp`; every name below is one of `sp`,
+and is loaded when it is first used. In a notebook results show as tables, and figures as Plotly
+figures."""
 MODULE_PATHS = re.compile(r"\b(?:[a-z_]\w*\.)+(?=[A-Za-z_])")  # simcore.scenario.Scenario
 ARRAY = re.compile(r"ndarray\[tuple\[Any, \.\.\.\], dtype\[(\w+)\]\]")
 QUOTED_TYPE = re.compile(r"'((?:\w+\.)+\w+(?: \| None)?)'")  # an import of type checkers alone
@@ -39,19 +40,22 @@ def python_page() -> str:
 
 
 def _section(name: str, value: Any, level: str = "##") -> str:
-    parts = [f"{level} {name}"]
-    if not inspect.isfunction(value) and not isinstance(value, type):  # the name of a type
-        return "\n\n".join([*parts, f"```python\n{name} = {_short(str(value))}\n```"])
-    if not isinstance(value, type):
-        parts += [_signature(name, value), inspect.getdoc(value) or ""]
-        return "\n\n".join(parts)
-    parts.append(inspect.getdoc(value) or "")
-    if rows := _fields(value):
-        header = "| field | type | meaning |\n| --- | --- | --- |\n"
-        parts.append(header + "\n".join(rows))
-    for method, function in _methods(value):
-        parts += [_signature(f"{value.__name__}.{method}", function), inspect.getdoc(function) or ""]
-    return "\n\n".join(parts)
+    if isinstance(value, type):
+        parts = _class_parts(value)
+    elif inspect.isfunction(value):
+        parts = [_signature(name, value), inspect.getdoc(value) or ""]
+    else:  # the name of a type
+        parts = [f"```python\n{name} = {_short(str(value))}\n```"]
+    return "\n\n".join([f"{level} {name}", *parts])
+
+
+def _class_parts(kind: type) -> list[str]:
+    parts = [inspect.getdoc(kind) or ""]
+    if rows := _fields(kind):
+        parts.append("\n".join(["| field | type | meaning |", "| --- | --- | --- |", *rows]))
+    for name, function in _methods(kind):
+        parts += [_signature(f"{kind.__name__}.{name}", function), inspect.getdoc(function) or ""]
+    return parts
 
 
 def _signature(name: str, function: Any) -> str:

@@ -30,9 +30,9 @@ Schema = dict[str, Any]
 def schema_page(kind: str) -> str:
     """Markdown: one section a model, the document itself first."""
     schema = published_schema(kind)
-    title, link, what = TITLES[kind]
-    lines = [f"# {title}", "", f"Made by `make docs` from `specplan schema {kind}`; [{what}]({link})."]
-    lines += ["", UNITS]
+    title, link, prose = TITLES[kind]
+    made = f"Made by `make docs` from `specplan schema {kind}`; [{prose}]({link})."
+    lines = [f"# {title}", "", made, "", UNITS]
     models = {schema["title"]: schema, **schema["$defs"]}
     for name, model in models.items():
         lines += ["", f"## {name}", "", _words(model.get("description", "")), *_table(model)]

@@ -1,4 +1,4 @@
-"""The tutorial runs from top to bottom, and what is committed of it is small and says nothing else."""
+"""The tutorial runs from top to bottom; what is committed of it is small and clean."""
 
 import json
 import re
@@ -48,9 +48,7 @@ def test_the_file_is_small_and_holds_no_path_of_a_machine_and_no_warning(committ
     assert len(text.encode()) < LARGEST_BYTES
     assert not re.search(r"/tmp|/root|/home|/Users|site-packages", text)
     assert "stderr" not in {
-        output.get("name")
-        for cell in committed.cells
-        for output in cell.get("outputs", [])
+        output.get("name") for cell in committed.cells for output in cell.get("outputs", [])
     }
 
 

@@ -1,4 +1,4 @@
-"""Results show in a notebook as escaped tables, and every figure of the app is one of sp.figures."""
+"""Results show in a notebook as escaped tables; sp.figures has every figure of the app."""
 
 import ast
 import dataclasses
