@@ -46,7 +46,12 @@ def bundled_workloads() -> dict[str, Scenario]:
 
 def survivals(stored: StoredProfile, scenario: Scenario) -> dict[int, CycleSurvival]:
     """γ -> survival of the scenario's proposer; read from the traces once a combination."""
-    key = (
+    return _survivals(acceptance_key(stored, scenario), stored, scenario)
+
+
+def acceptance_key(stored: StoredProfile, scenario: Scenario) -> tuple[Any, ...]:
+    """What the choice of acceptance records depends on."""
+    return (
         stored.content_hash,
         scenario.speculation.proposer,
         scenario.contract.value,
@@ -54,7 +59,14 @@ def survivals(stored: StoredProfile, scenario: Scenario) -> dict[int, CycleSurvi
         _sampling_by_domain(scenario),
         scenario.allow_mismatch,
     )
-    return _survivals(key, stored, scenario)
+
+
+def once(key: tuple[Any, ...], make: Callable[[], Any]) -> Any:
+    """What `make` gives, made once for all visitors; `key` names all that it depends on.
+
+    Only for results that nobody changes.
+    """
+    return _once(key, make)
 
 
 def _sampling_by_domain(scenario: Scenario) -> tuple[tuple[str, str], ...]:
@@ -74,6 +86,10 @@ def _read_survivals(
     return estimate_survival(_stored, _scenario, proposer)
 
 
+def _made(key: tuple[Any, ...], _make: Callable[[], Any]) -> Any:
+    return _make()
+
+
 def _read_scenario(path: Path, modified_ns: int) -> Scenario:
     return load_scenario(path)
 
@@ -86,6 +102,9 @@ def _read_profile(folder: Path, modified_ns: int) -> StoredProfile:
 _load: Callable[[Path, int], StoredProfile] = st.cache_resource(
     max_entries=16, show_spinner="Reading the profile …"
 )(_read_profile)
+_once: Callable[[tuple[Any, ...], Callable[[], Any]], Any] = st.cache_resource(
+    max_entries=256, show_spinner="Walking the recorded requests …"
+)(_made)
 _load_scenario: Callable[[Path, int], Scenario] = st.cache_resource(
     max_entries=64, show_spinner=False
 )(_read_scenario)

@@ -1,76 +1,61 @@
-"""The instant part of the page: headline numbers and pictures from the closed form."""
+"""Headline numbers of the drafts in force, from the closed form; no simulation."""
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from app import words
-from app.cache import survivals
-from app.figure import show_figure
+from app.drafts import draft_survival
+from app.point import point_in_force
 from simcore.acceptance.survival import iid_mean_emitted_tokens
-from simcore.planner.estimate import Estimate, estimate
-from simcore.planner.speedup import CycleSurvival, SpeedupPoint
+from simcore.errors import ScenarioError
+from simcore.planner.speedup import OFF, CycleSurvival, SpeedupPoint
+from simcore.planner.speedup_map import speedup_map
 from simcore.profile.store import StoredProfile
-from simcore.report.figures import cycle_time_figure, speedup_figure, survival_figure
 from simcore.report.units import seconds
 from simcore.scenario import Scenario
 
-BATCH_SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
-MAX_BATCH_SIZES = 6  # as many as a picture has colours for
-DEFAULT_CONTEXT_TOKENS = 512
-
 
 def show_estimate(stored: StoredProfile, scenario: Scenario) -> None:
-    """Headline, survival, cycle time and speed-up over γ; no simulation."""
-    headline = st.container()
-    batch_size, context_tokens = _choose_point(stored, scenario)
-    found = survivals(stored, scenario)
+    """The verdict for one request alone."""
+    show_headline(stored, scenario, 1, point_in_force(stored, scenario)[1])
+
+
+def show_headline(
+    stored: StoredProfile, scenario: Scenario, batch_size: int, context_tokens: int
+) -> CycleSurvival | None:
+    """Verdict and cards; the survival behind them, None when off or where nobody measured it."""
     proposer = scenario.speculation.proposer
     assert proposer is not None
-    made = estimate(
-        stored,
-        scenario,
-        proposer,
-        batch_sizes=_batch_sizes(stored),
-        context_tokens=context_tokens,
-        survivals=found,
-    )
     gamma = scenario.speculation.num_speculative_tokens
-    with headline:
-        if gamma == 0:
-            _show_off(made.points[1][0])
-        else:
-            point = next(each for each in made.points[1] if each.gamma == gamma)
-            _show_headline(proposer, made.survivals[gamma], point)
-    _show_figures(made, gamma, batch_size)
+    survival = draft_survival(stored, scenario) if gamma else None
+    if gamma and survival is None:
+        st.subheader(f"γ = {gamma} was not measured: the closed form has no answer.")
+        st.info(words.NOT_MEASURED)
+        return None
+    point = _point(stored, proposer, survival, batch_size, context_tokens)
+    if survival is None:
+        _show_off(point)
+    else:
+        _show_on(proposer, survival, point)
+    return survival
 
 
-def _batch_sizes(stored: StoredProfile) -> tuple[int, ...]:
-    """Powers of two inside the measured box; every other one where a picture could not hold all."""
-    limit = stored.profile.cost.domain.max_batch_size
-    sizes = tuple(size for size in BATCH_SIZES if size <= limit)
-    return sizes if len(sizes) <= MAX_BATCH_SIZES else sizes[::2]
-
-
-def _choose_point(stored: StoredProfile, scenario: Scenario) -> tuple[int, int]:
-    lengths = scenario.workload.lengths
-    usual = lengths.prompt.mean_tokens if lengths.kind == "lognormal" else DEFAULT_CONTEXT_TOKENS
-    limit = stored.profile.cost.domain.max_context_tokens
-    left, right = st.columns(2)
-    batch_size = left.select_slider(
-        "Batch size of the cycle-time picture (requests)",
-        _batch_sizes(stored),
-        key=f"decide.{stored.profile.name}.batch_size",
-        help=words.BATCH,
-    )
-    context_tokens = right.slider(
-        "Context of a request (tokens)",
-        min_value=1,
-        max_value=limit,
-        value=min(int(usual), limit),
-        key=f"decide.{stored.profile.name}.context_tokens",
-        help=words.CONTEXT,
-    )
-    return batch_size, context_tokens
+def _point(
+    stored: StoredProfile,
+    proposer: str,
+    survival: CycleSurvival | None,
+    batch_size: int,
+    context_tokens: int,
+) -> SpeedupPoint:
+    """One point; when off, only its plain step means anything."""
+    found = speedup_map(stored, proposer, (survival or OFF,), context_tokens, (batch_size,))
+    point = found.at(batch_size)
+    if point is None:
+        raise ScenarioError(
+            f"a batch of {batch_size} lies past the last captured size and no step was measured "
+            "outside graphs; choose a smaller batch"
+        )
+    return point
 
 
 def _show_off(point: SpeedupPoint) -> None:
@@ -78,15 +63,19 @@ def _show_off(point: SpeedupPoint) -> None:
     left, right = st.columns(2)
     left.metric("Tokens a step and request", "1", help=words.EMITTED, border=True)
     right.metric(
-        "Plain step, batch 1", seconds(point.plain.total_s), help=words.PLAIN_STEP, border=True
+        f"Plain step, batch {point.batch_size}",
+        seconds(point.plain.total_s),
+        help=words.PLAIN_STEP,
+        border=True,
     )
 
 
-def _show_headline(proposer: str, survival: CycleSurvival, point: SpeedupPoint) -> None:
+def _show_on(proposer: str, survival: CycleSurvival, point: SpeedupPoint) -> None:
     ending = "as without" if point.speedup > 1.0 else "as without: it does not pay"
+    batch = point.batch_size
+    who = "one request alone decodes" if batch == 1 else f"{batch} requests together decode"
     st.subheader(
-        f"With {proposer} at γ = {survival.gamma}, one request alone decodes "
-        f"{point.speedup:.2f} × as fast {ending}."
+        f"With {proposer} {_drafts(survival)}, {who} {point.speedup:.2f} × as fast {ending}."
     )
     emitted, speedup, alpha, all_accepted = st.columns(4)
     iid = iid_mean_emitted_tokens(survival.acceptance_rate, survival.gamma)
@@ -94,14 +83,15 @@ def _show_headline(proposer: str, survival: CycleSurvival, point: SpeedupPoint) 
         emitted,
         "Tokens a cycle, E[Y]",
         f"{survival.mean_emitted_tokens:.2f}",
-        f"At batch 1 it pays above {point.break_even_tokens:.2f}.",
+        f"At batch {batch} it pays above {point.break_even_tokens:.2f}.",
         words.EMITTED,
     )
     _card(
         speedup,
-        "Speed-up S, batch 1",
+        f"Speed-up S, batch {batch}",
         f"{point.speedup:.2f} ×",
-        f"Plain step {seconds(point.plain.total_s)}, cycle {seconds(point.cycle.total_s)}.",
+        f"Plain step {seconds(point.plain.total_s)}, cycle {seconds(point.cycle.total_s)}."
+        + (" Extrapolated." if point.is_extrapolated else ""),
         words.SPEEDUP,
     )
     _card(
@@ -120,6 +110,12 @@ def _show_headline(proposer: str, survival: CycleSurvival, point: SpeedupPoint) 
     )
 
 
+def _drafts(survival: CycleSurvival) -> str:
+    if survival.num_draft_tokens is None:
+        return f"at γ = {survival.gamma}"
+    return f"and a tree of {survival.num_draft_tokens} candidates, {survival.gamma} deep"
+
+
 def _interval(survival: CycleSurvival) -> str:
     if survival.lower == survival.upper:
         return "The source states no interval."
@@ -132,20 +128,3 @@ def _card(column: DeltaGenerator, *texts: str) -> None:
     with column.container(border=True, height="stretch", gap="small"):
         st.metric(label, value, help=help_text)
         st.caption(beside)
-
-
-def _show_figures(made: Estimate, gamma: int, batch_size: int) -> None:
-    left, right = st.columns(2)
-    with left:
-        if gamma == 0:
-            st.info("Nothing is drafted at γ = 0. Move γ above 0 to see how drafts survive.")
-        else:
-            show_figure(survival_figure(made.survivals[gamma]), key="decide.survival")
-    with right:
-        show_figure(cycle_time_figure(made.points[batch_size]), key="decide.cycle_time")
-    show_figure(speedup_figure(made), key="decide.speedup")
-    if any(point.is_extrapolated for points in made.points.values() for point in points):
-        st.caption(
-            "Some points lie outside the measured box of the cost law (see Provenance): their time "
-            "is extrapolated."
-        )

@@ -11,13 +11,12 @@ import streamlit as st
 from app import words
 from app.cache import bundled_workloads, profile_names, stored_profile
 from app.session import opened
+from app.speculation_inputs import choose_speculation
 from app.workload_inputs import choose_load, edit_deployment, edit_workload
 from simcore.errors import ProfileError, ScenarioError
-from simcore.matching import matching_records, measured_gammas
-from simcore.profile.schema import Contract, Sampling, Source
+from simcore.profile.schema import Source
 from simcore.profile.store import StoredProfile
 from simcore.scenario import Scenario
-from simcore.workload_kinds import DomainShare
 
 
 def scenario_sidebar() -> Scenario:
@@ -25,7 +24,7 @@ def scenario_sidebar() -> Scenario:
     with st.sidebar:
         stored = _choose_profile()
         base, key = _choose_workload(stored)
-        changes = _choose_speculation(stored, base, key)
+        changes = choose_speculation(stored, base, key)
         changes |= choose_load(base, key)
         with st.expander("Workload details"):
             changes |= edit_workload(base, key, _holds_recordings(stored, changes))
@@ -33,8 +32,6 @@ def scenario_sidebar() -> Scenario:
             changes |= edit_deployment(base, key)
     return base.with_(**changes)
 
-
-DEFAULT_GAMMA = 3
 
 # --- profile and workload ----------------------------------------------------------------------
 
@@ -109,105 +106,9 @@ def _bundled_workloads(profile: str) -> dict[str, Scenario]:
     }
 
 
-# --- speculation -------------------------------------------------------------------------------
-
-
-def _choose_speculation(stored: StoredProfile, base: Scenario, key: str) -> dict[str, Any]:
-    key = f"{key}.{stored.profile.name}"
-    proposers = list(stored.profile.proposers)
-    wanted = base.speculation.proposer
-    proposer = st.selectbox(
-        "Proposer",
-        proposers,
-        index=proposers.index(wanted) if wanted in proposers else 0,
-        key=f"{key}.proposer",
-        help=words.PROPOSER,
-    )
-    key = f"{key}.{proposer}"
-    contract, sampling = _choose_sampling(stored, base, proposer, key)
-    st.caption(f"Contract **{contract.value.replace('_', ' ')}**: {words.CONTRACT_HELP[contract]}")
-    changes: dict[str, Any] = {
-        "contract": contract.value,
-        "sampling": sampling.model_dump(),
-        "speculation.proposer": proposer,
-        "workload.domains": {},
-    }
-    changes["workload.domains"] = _choose_domains(stored, base, base.with_(**changes), key)
-    gammas = measured_gammas(matching_records(stored, base.with_(**changes), proposer))
-    gamma = _choose_gamma(base, gammas, key)
-    if gamma == 0:
-        return changes | {"speculation": {"proposer": proposer}}
-    return changes | {"speculation.num_speculative_tokens": gamma}
-
-
-def _choose_sampling(
-    stored: StoredProfile, base: Scenario, proposer: str, key: str
-) -> tuple[Contract, Sampling]:
-    measured = {
-        words.sampling_label(record.sampling): (record.contract, record.sampling)
-        for record in stored.profile.acceptance
-        if record.proposer == proposer
-    }
-    if not measured:
-        raise ProfileError(
-            f"profile {stored.profile.name!r} holds no acceptance of {proposer!r}; choose another"
-        )
-    labels = list(measured)
-    wanted = words.sampling_label(base.sampling)
-    label = st.selectbox(
-        "Sampling",
-        labels,
-        index=labels.index(wanted) if wanted in measured else 0,
-        key=f"{key}.sampling",
-        help=words.SAMPLING,
-    )
-    return measured[label]
-
-
-def _choose_domains(
-    stored: StoredProfile, base: Scenario, everywhere: Scenario, key: str
-) -> dict[str, float | DomainShare]:
-    """Domain -> share; empty means every domain alike."""
-    proposer = everywhere.speculation.proposer
-    assert proposer is not None
-    records = matching_records(stored, everywhere, proposer)
-    domains = sorted({record.domain for record in records})
-    shares = base.workload.domains
-    kept = [domain for domain in domains if domain in shares]
-    chosen = st.multiselect(
-        "Domains",
-        domains,
-        default=kept or domains,
-        key=f"{key}.{everywhere.contract.value}.domains",
-        help=words.DOMAINS,
-        placeholder="all, alike",
-    )
-    return {domain: shares.get(domain, 1.0) for domain in chosen}
-
-
-def _choose_gamma(base: Scenario, gammas: tuple[int, ...], key: str) -> int:
-    if not gammas:
-        st.warning("These domains share no measured draft length; choose fewer domains.")
-        return 0
-    key, options = f"{key}.gamma", (0, *gammas)
-    speculation = base.speculation
-    is_open = speculation.proposer is None  # the scenario leaves the choice to its plan
-    wanted = DEFAULT_GAMMA if is_open else speculation.num_speculative_tokens
-    if st.session_state.get(key, 0) not in options:
-        del st.session_state[key]  # other domains were measured at other lengths
-    gamma: int = st.select_slider(
-        "Draft length γ (tokens; 0: off)",
-        options,
-        value=wanted if wanted in options else gammas[-1],
-        key=key,
-        help=words.GAMMA,
-    )
-    return gamma
-
-
 def _holds_recordings(stored: StoredProfile, changes: dict[str, Any]) -> bool:
     return any(
         record.kind == "trace"
         for record in stored.profile.acceptance
-        if record.proposer == changes["speculation.proposer"]
+        if record.proposer == changes["speculation"]["proposer"]
     )

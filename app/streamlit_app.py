@@ -16,10 +16,12 @@ st.set_page_config(page_title="specplan", layout="wide", initial_sidebar_state="
 page = st.navigation(
     [
         st.Page("app_pages/decide.py", title="Decide", default=True),
+        st.Page("app_pages/speculate.py", title="Speculate"),
         st.Page("app_pages/serve.py", title="Serve"),
         st.Page("app_pages/capacity.py", title="Capacity"),
         st.Page("app_pages/compare.py", title="Compare"),
         st.Page("app_pages/calibrate.py", title="Calibrate"),
+        st.Page("app_pages/truth.py", title="Truth"),
     ]
 )
 try:

@@ -30,6 +30,88 @@ GAMMA = (
     "γ, the draft length: how many tokens are guessed ahead in a cycle and then checked in one "
     "pass of the target model. Only measured lengths are offered; 0 switches speculation off."
 )
+TOPOLOGY = (
+    "How candidates hang together. A chain guesses one token after the other. A tree keeps several "
+    "guesses at a depth: it costs more to check, and one of them is right more often."
+)
+WIDTH = "So many chains stand side by side below the root: the best guesses for the next token."
+DEPTH = "Serial draft passes, and the most drafts that one cycle can accept."
+BUDGET = "Candidates that the target scores for one request in a cycle, the root not counted."
+NEEDS_RANKS = (
+    "A tree needs traces: the rank of every realised token among the proposer's guesses. This "
+    "profile holds survival figures only, so a chain is used. Measure or import traces first."
+)
+NEEDS_ORDER = (
+    "A dynamic tree follows the proposer's confidences, cycle by cycle. These records do not hold "
+    "the order in which it would choose its nodes (column dynamic_order), so nothing can be "
+    "simulated and a chain is used. The page Speculate gives bounds where ranks were recorded."
+)
+POLICY = "What changes the draft length while the service runs. Each is the rule of an engine."
+POLICIES = {
+    "fixed": "Fixed",
+    "off": "Off",
+    "batch_size_table": "Table by batch size (vLLM)",
+    "adaptive_ema": "Adaptive by acceptance (SGLang)",
+    "acceptance_gate": "Acceptance gate (TensorRT-LLM)",
+    "goodput": "Best expected goodput",
+    "memory_pressure": "Shorter under KV pressure",
+    "adaptive_verification": "Adaptive verification (vLLM)",
+    "oracle": "Oracle (upper bound)",
+}
+POLICY_HELP = {
+    "fixed": "The same drafts in every step.",
+    "off": "Plain decoding.",
+    "batch_size_table": "The draft length that is fastest by the cost law, for each batch size.",
+    "adaptive_ema": "Up and down between lengths by a moving average of accepted drafts.",
+    "acceptance_gate": "Off for good once accepted / drafted falls below a bound.",
+    "goodput": "The length of the most expected tokens a second for the batch at hand.",
+    "memory_pressure": "Fewer drafts while few blocks of KV cache are free.",
+    "adaptive_verification": "Full drafts, of which the batch verifies the likeliest.",
+    "oracle": "Knows what will be accepted. No engine can do it: the most that is to be gained.",
+}
+LEAST_SPEEDUP = "Draft only where the cost law promises more than this, at the context in force."
+EMA_ALPHA = "Weight of the newest observation in the moving average."
+UPDATE_INTERVAL = "Steps between two looks at the average."
+CANDIDATES = "Draft lengths that the policy may choose."
+THRESHOLD = "Accepted / drafted below which drafting ends. At first: where S is 1 at the batch."
+WINDOW = "Steps with drafts that the share is measured over."
+HYSTERESIS = "A change needs at least this much."
+MILD = "Half the drafts while less than this share of the blocks is free."
+SEVERE = "No drafts while less than this share of the blocks is free."
+ACCEPTANCE = (
+    "How a simulation draws accepted drafts: replay of recorded requests, survival by position, a "
+    "fitted model of easy and hard requests, or one α for everything (what is usually assumed)."
+)
+ACCEPTANCE_MODELS = {
+    "auto": "Best that the profile holds",
+    "trace": "Replay of recorded requests",
+    "positional": "Survival by position",
+    "heterogeneous": "Fitted, requests differ",
+    "iid": "One α (IID)",
+}
+PLAIN_FRACTION = "Share of requests whose adapter or grammar rules speculation out."
+BREAK_EVEN = "Tokens that one cycle must emit to be as fast as plain decoding: t_cycle / t_1."
+EVERY_POSITION = (
+    "Counting acceptance at every output position, not where cycles start, counts long accepted "
+    "runs too often: each of their positions counts, though only one was a cycle's start."
+)
+ORDERS = (
+    "A draft is tested only if all before it were accepted. So the same rates give more tokens "
+    "when the high ones come first, and a mean rate cannot tell."
+)
+SPREAD = (
+    "Independent draws have the same rates by position, but every cycle is drawn alone. Real "
+    "requests stay easy or hard, so some are much slower than any such draw."
+)
+LAG1 = "Correlation of the tokens of consecutive cycles of a request; 0 if cycles forget."
+SLOWEST = "Mean tokens a cycle over the slowest 1 % of requests, at least one request."
+NOT_MEASURED = (
+    "Acceptance at this draft length comes from a fitted model. Simulate it on the page Serve, or "
+    "move γ to a measured length."
+)
+BOUNDS = (
+    "Without the recorded order of nodes, ranks and confidences bound what a dynamic tree accepts."
+)
 LOAD = "Requests that arrive in a second, at the whole service, at random moments (Poisson)."
 NUM_REQUESTS = "How many requests one simulation serves. More give steadier percentiles."
 SEED = "Same seed and profile, same result. Another seed shows how much is chance."
@@ -84,6 +166,18 @@ POWER = "Of one device, busy or idle. Where nobody states it, there is no energy
 DEMAND = (
     "The fewest replicas that meet the objective, simulated with the routing of the scenario. The "
     "example day is an invented curve; `specplan capacity --daily FILE` reads your own."
+)
+TRUTH_PAGE = (
+    "Engines were calibrated, then predicted, and only then measured; nothing is fitted on what is "
+    "shown here. Causes of the errors stand in docs/validation.md."
+)
+TRUTH = (
+    "Error: predicted over measured, less 1. Noise: how far apart two measurements of the same "
+    "cell lie."
+)
+CLOSED_FORM = (
+    "Sliders use a closed form. Median and 90th percentile of its error over randomly drawn "
+    "scenarios:"
 )
 IMPORT_FILES = (
     "Text or Parquet files as the engine or the load generator wrote them. Nothing in them is "

@@ -86,7 +86,7 @@ def summarise_cycles(sample: CycleSample, *, seed: int = 1) -> CycleStatistics:
         conditional_counted=conditional_from_survival(counted).tolist(),
         acceptance_rate=rate,
         iid_mean_emitted_tokens=iid_mean_emitted_tokens(rate, sample.gamma),
-        lag1_correlation=_lag1_correlation(sample),
+        lag1_correlation=lag1_correlation(sample),
         request_sd=found.request_sd if many else None,
         iid_request_sd=_iid_request_sd(sample, rate) if many else None,
         slowest=found.slowest,
@@ -145,7 +145,8 @@ def _ratio(part: FloatArray, whole: FloatArray) -> FloatArray:
     return np.divide(part, whole, out=np.zeros_like(part), where=whole > 0)
 
 
-def _lag1_correlation(sample: CycleSample) -> Lag1Correlation:
+def lag1_correlation(sample: CycleSample) -> Lag1Correlation:
+    """Of the tokens of consecutive cycles of a request."""
     emitted = sample.emitted.astype(np.float64)
     cycles = sample.cycles
     total = np.bincount(sample.request, weights=emitted, minlength=len(cycles))

@@ -37,6 +37,15 @@ class CycleSurvival:
     mean_proposed_tokens: float
     acceptance_rate: float  # α: accepted / tested, pooled over cycles
     num_requests: int
+    num_draft_tokens: int | None = None  # m: candidates of a tree, `gamma` deep; None: a chain
+
+    @property
+    def max_verified_tokens(self) -> int:
+        """Drafts of one request that the target scores in a cycle, at most."""
+        return self.gamma if self.num_draft_tokens is None else self.num_draft_tokens
+
+
+OFF = CycleSurvival(0, (), (), (), 1.0, 0.0, 0.0, 0)  # a cycle without drafts emits one token
 
 
 @dataclass(frozen=True)
@@ -68,7 +77,7 @@ def trace_survival(
     if not len(cycles.accepted):
         raise ScenarioError("no cycle in these traces: every recorded output has one token")
     survival = survival_from_cycles(cycles.accepted, gamma)
-    lower, upper = _bootstrap_survival(cycles.accepted, cycles.request, gamma, seed)
+    lower, upper = bootstrap_survival(cycles.accepted, cycles.request, gamma, seed)
     return CycleSurvival(
         gamma=gamma,
         survival=tuple(survival.tolist()),
@@ -126,16 +135,16 @@ def speedup_point(
         speedup=latency_speedup(survival.mean_emitted_tokens, plain_step.total_s, cycle.total_s),
         break_even_tokens=cycle.total_s / plain_step.total_s,
         is_extrapolated=(
-            1 + survival.gamma > plain.rate.max_query_tokens
+            1 + survival.max_verified_tokens > plain.rate.max_query_tokens
             or batch_size > plain.rate.max_batch_size
             or context_tokens > plain.rate.max_context_tokens
-            or batch_size * (1 + survival.gamma) > plain.rate.max_step_tokens
+            or batch_size * (1 + survival.max_verified_tokens) > plain.rate.max_step_tokens
         ),
     )
 
 
-def _bootstrap_survival(
-    accepted: IntArray, request: IntArray, gamma: int, seed: int
+def bootstrap_survival(
+    accepted: IntArray, request: IntArray, gamma: int, seed: int = 0
 ) -> tuple[np.ndarray, np.ndarray]:
     """Percentile interval of (s_1 .. s_γ), resampling whole requests."""
     names, index = np.unique(request, return_inverse=True)

@@ -2,7 +2,9 @@
 
 from simcore.acceptance.trace import trace_set_from_rows
 from simcore.errors import ScenarioError
+from simcore.matching import load_traces, matching_records
 from simcore.profile.store import StoredProfile
+from simcore.scenario import Scenario
 from simcore.tree_recording import TreeRecording
 
 
@@ -52,3 +54,15 @@ def tree_recording(
         stored.traces, {record.key: record.domain for record in chosen}, longest
     )
     return TreeRecording(stored, proposer, chosen, traces, seed)
+
+
+def scenario_recording(stored: StoredProfile, scenario: Scenario) -> TreeRecording | None:
+    """The traces of the scenario's proposer, contract, sampling and domains; None without any.
+
+    Raises ScenarioError where nothing was measured under them.
+    """
+    proposer = scenario.speculation.proposer
+    assert proposer is not None
+    records = matching_records(stored, scenario, proposer)
+    traces = load_traces(stored, records)
+    return None if traces is None else TreeRecording(stored, proposer, records, traces)

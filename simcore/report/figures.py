@@ -4,8 +4,10 @@ from collections.abc import Sequence
 
 import plotly.graph_objects as go
 
+from simcore.acceptance.request_spread import PositionCount
 from simcore.planner.estimate import Estimate
 from simcore.planner.speedup import CycleSurvival, SpeedupPoint
+from simcore.report.acceptance_figures import rate_orders_figure, request_spread_figure
 from simcore.report.capacity_figures import capacity_figure, daily_figure
 from simcore.report.comparison_figures import comparison_figure
 from simcore.report.cost_figures import (
@@ -21,11 +23,13 @@ from simcore.report.run_figures import (
     timeline_figure,
     tokens_figure,
 )
+from simcore.report.speedup_figures import break_even_figure, speedup_map_figure
 from simcore.report.style import (
     BLUE,
     GREEN,
     GREY,
     ORANGE,
+    PURPLE,
     VERMILLION,
     colour,
     dash,
@@ -36,8 +40,11 @@ from simcore.report.style import (
     parity_line,
 )
 from simcore.report.sweep_figures import load_gamma_figure
+from simcore.report.tree_figures import tree_figure
+from simcore.report.truth_figures import truth_figure
 
 __all__ = [
+    "break_even_figure",
     "candidates_figure",
     "capacity_figure",
     "comparison_figure",
@@ -50,11 +57,16 @@ __all__ = [
     "load_figure",
     "load_gamma_figure",
     "measured_box_figure",
+    "rate_orders_figure",
+    "request_spread_figure",
     "speedup_figure",
+    "speedup_map_figure",
     "survival_figure",
     "time_figure",
     "timeline_figure",
     "tokens_figure",
+    "tree_figure",
+    "truth_figure",
 ]
 
 PHASES = (  # field of StepTime, name, colour, hatching
@@ -65,8 +77,13 @@ PHASES = (  # field of StepTime, name, colour, hatching
 )
 
 
-def survival_figure(survival: CycleSurvival) -> go.Figure:
-    """s_k by draft position with its 95 % interval, against the curve of one pooled α."""
+def survival_figure(
+    survival: CycleSurvival, every_position: PositionCount | None = None
+) -> go.Figure:
+    """s_k by draft position with its 95 % interval, against the curve of one pooled α.
+
+    Of a tree, by depth. `every_position`: what counting over all output positions would say.
+    """
     alpha = survival.acceptance_rate
     positions = list(range(1, survival.gamma + 1))
     iid = [alpha**position for position in positions]
@@ -99,23 +116,40 @@ def survival_figure(survival: CycleSurvival) -> go.Figure:
         marker={"symbol": "x", "size": 8},
         hovertemplate="position %{x}<br>α^k %{y:.3f}<extra></extra>",
     )
+    if every_position is not None:
+        figure.add_scatter(
+            x=positions,
+            y=list(every_position.survival),
+            mode="lines+markers",
+            name="counted at every position: E[Y] = "
+            f"{every_position.mean_emitted_tokens:.2f} tokens a cycle",
+            line={"color": PURPLE, "dash": "dot"},
+            marker={"symbol": "diamond-open", "size": 9},
+            hovertemplate="position %{x}<br>over all output positions %{y:.3f}<extra></extra>",
+        )
     figure.update_xaxes(dtick=1)
     figure.update_yaxes(range=[0, 1.02])
     return figure
 
 
-def cycle_time_figure(points: Sequence[SpeedupPoint]) -> go.Figure:
-    """Milliseconds of one step by phase: plain decoding (γ = 0) and every γ, at one batch."""
+def cycle_time_figure(
+    points: Sequence[SpeedupPoint], names: Sequence[str] | None = None
+) -> go.Figure:
+    """Milliseconds of one step by phase: plain decoding (γ = 0) and every γ, at one batch.
+
+    `names` of the points (speedup_figures.draft_names) where trees are among them.
+    """
     first = points[0]
     steps = [first.plain, *(point.cycle for point in points)]
     tokens = [1.0, *(point.mean_emitted_tokens for point in points)]
-    names = ["0 (plain)", *(str(point.gamma) for point in points)]
+    drafts = [str(point.gamma) for point in points] if names is None else names
+    bars = ["0<br>(plain)", *drafts]
     figure = new_figure(
         f"Time of one cycle at batch {first.batch_size}", "draft length γ", "time of a step (ms)"
     )
     for field, name, fill, shape in PHASES:
         figure.add_bar(
-            x=names,
+            x=bars,
             y=[1000 * getattr(step, field) for step in steps],
             name=name,
             marker={"color": fill, "pattern": {"shape": shape}},
@@ -127,7 +161,7 @@ def cycle_time_figure(points: Sequence[SpeedupPoint]) -> go.Figure:
             "%{customdata[1]:.2f} tokens a cycle, %{customdata[2]:.3f} ms a token<extra></extra>",
         )
     figure.update_layout(barmode="stack")
-    figure.update_xaxes(type="category")
+    figure.update_xaxes(type="category", tickangle=0)
     return figure
 
 

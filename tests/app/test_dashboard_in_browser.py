@@ -103,7 +103,9 @@ def _open(browser: Browser, address: str, width: int = 1280, scheme: str = "ligh
         timeout=PATIENT_MS
     )
     _choose_published(page)
-    expect(page.locator(".js-plotly-plot")).to_have_count(3, timeout=PATIENT_MS)
+    expect(page.get_by_role("heading", name="one request alone decodes")).to_be_visible(
+        timeout=PATIENT_MS
+    )
     return page
 
 
@@ -141,8 +143,6 @@ def test_a_visitor_goes_from_the_open_page_to_the_downloaded_report(
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
     page.on("websocket", lambda socket_: asked.append(socket_.url.replace("ws:", "http:")))
-    assert page.locator(".js-plotly-plot svg.main-svg").count() >= 3
-
     before = _verdict(page)
     page.get_by_role("slider", name="Draft length").press("ArrowRight")
     expect(page.get_by_role("heading", name="γ = 5")).to_be_visible()
@@ -163,7 +163,8 @@ def test_a_visitor_goes_from_the_open_page_to_the_downloaded_report(
     page.get_by_role("button", name="Make the plan").click()
     expect(page.get_by_text("Break-even:")).to_be_visible(timeout=PATIENT_MS)
     expect(page.get_by_text("Before you sign")).to_be_visible()
-    expect(page.locator(".js-plotly-plot")).to_have_count(5)
+    expect(page.locator(".js-plotly-plot")).to_have_count(2)
+    assert page.locator(".js-plotly-plot svg.main-svg").count() >= 2
 
     _check_downloads(page, tmp_path)
     page.get_by_text("Provenance of the numbers").click()
@@ -185,6 +186,27 @@ def _check_downloads(page: Page, folder: Path) -> None:
     with zipfile.ZipFile(folder / "plan.zip") as whole:
         assert "report.html" in whole.namelist()
         assert whole.testzip() is None
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "dark"), (1920, "light")])
+def test_a_visitor_chooses_a_tree_and_sees_what_it_is_worth(
+    address, browser, screenshots, width, scheme
+):
+    context = browser.new_context(viewport={"width": width, "height": 1000}, color_scheme=scheme)
+    page = context.new_page()
+    page.set_default_timeout(PATIENT_MS)
+    page.goto(f"{address}/speculate")
+    expect(page.locator(".js-plotly-plot")).to_have_count(8, timeout=PATIENT_MS)
+    expect(page.get_by_role("heading", name="at γ = 3, one request alone")).to_be_visible()
+    page.get_by_role("combobox", name="Shape of the drafts").click()
+    page.get_by_role("option", name="Tree, width × depth").click()
+    expect(page.get_by_text("Replayed on")).to_be_visible(timeout=PATIENT_MS)
+    expect(page.get_by_role("heading", name="a tree of 6 candidates, 3 deep")).to_be_visible()
+    expect(page.locator(".js-plotly-plot")).to_have_count(7, timeout=PATIENT_MS)
+    main = page.get_by_test_id("stMain")
+    assert main.evaluate("each => each.scrollWidth <= each.clientWidth")
+    _screenshot_all(page, screenshots / f"speculate-tree-{width}-{scheme}.png")
+    context.close()
 
 
 def test_a_refused_input_shows_a_sentence_and_no_traceback(address, browser):

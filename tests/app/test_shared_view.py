@@ -36,6 +36,61 @@ def test_the_address_of_a_view_reproduces_it_for_another_visitor(name):
     assert link.decode(_link(at)) == asked.with_(seed=77)
 
 
+TREE = {"num_speculative_tokens": 2, "tree": [-1, -1, 0, 0, 1]}
+SPECULATIONS = {
+    "tree": TREE,
+    "tree proposed wider": TREE | {"num_proposed_tokens": 9, "tree_rule": "sequoia"},
+    "tree with a table": TREE
+    | {"policy": {"kind": "batch_size_table", "table": [[1, 4, 2], [5, 8, 0]]}},
+    "tree with a ladder": TREE
+    | {
+        "policy": {
+            "kind": "memory_pressure",
+            "ladder": [
+                {"below": 0.4, "num_draft_tokens": 2},
+                {"below": 0.1, "num_speculative_tokens": 0},
+            ],
+        }
+    },
+    "fitted": {"num_speculative_tokens": 3, "acceptance": "heterogeneous", "plain_fraction": 0.137},
+    "unmeasured length": {"num_speculative_tokens": 9, "acceptance": "iid"},
+    "gate": {
+        "num_speculative_tokens": 4,
+        "policy": {"kind": "acceptance_gate", "threshold": 0.3141, "window_steps": 7},
+    },
+    "tiers": {
+        "num_speculative_tokens": 7,
+        "policy": {
+            "kind": "adaptive_ema",
+            "tiers": {"1": [1, 3, 7], "8": [0, 1]},
+            "ema_alpha": 0.333,
+        },
+    },
+    "goodput": {"num_speculative_tokens": 4, "policy": {"kind": "goodput", "candidates": [0, 2]}},
+    "own ladder": {"num_speculative_tokens": 4, "policy": {"kind": "memory_pressure"}},
+    "verification": {"num_speculative_tokens": 4, "policy": {"kind": "adaptive_verification"}},
+    "oracle": {"num_speculative_tokens": 4, "policy": {"kind": "oracle"}, "acceptance": "trace"},
+    "off": {"acceptance": "positional", "policy": {"kind": "goodput"}},
+    "dynamic": {
+        "num_speculative_tokens": 3,
+        "dynamic_tree": {"topk": 2, "num_draft_tokens": 4},
+        "policy": {"kind": "acceptance_gate", "threshold": 0.2},
+    },
+}
+
+
+@pytest.mark.parametrize("name", list(SPECULATIONS))
+def test_every_way_to_speculate_comes_through_the_sidebar_unchanged(name):
+    speculation = {"proposer": "draft_model"} | SPECULATIONS[name]
+    asked = open_scenario("cpu_chat").with_(speculation=speculation)
+    at = AppTest.from_file(str(ENTRY), default_timeout=60)
+    at.query_params[link.PARAMETER] = link.encode(asked)
+    at.run()
+    assert not at.exception, at.exception
+    assert at.session_state["scenario"].speculation == asked.speculation
+    assert link.decode(_link(at)) == at.session_state["scenario"]
+
+
 def test_the_address_follows_the_inputs_and_not_the_other_visitors():
     one, other = _visit(), _visit()
     key = next(each.key for each in one.number_input if each.key.endswith(".seed"))

@@ -30,7 +30,7 @@ def test_off_comes_first_and_every_measured_length_follows(estimate):
 
 
 def test_a_policy_of_the_scenario_has_a_row_of_its_own(estimate):
-    _, out, _ = estimate("h100_code_bursts", "--json")
+    _, out, _ = estimate("burst", "--json")
     rows = {row["label"]: row["estimate"] for row in json.loads(out)["rows"]}
     assert rows["as stated"]["num_speculative_tokens"] == 3
     # Few drafts in a full batch: it carries what off carries, and more than γ = 3 throughout.
