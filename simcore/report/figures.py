@@ -16,6 +16,7 @@ from simcore.report.cost_figures import (
     measured_box_figure,
 )
 from simcore.report.import_figures import imported_survival_figure
+from simcore.report.map_figures import crossover_figure
 from simcore.report.plan_figures import candidates_figure, load_figure
 from simcore.report.rate_figures import goodput_rate_figure, tpot_rate_figure
 from simcore.report.run_figures import (
@@ -24,6 +25,7 @@ from simcore.report.run_figures import (
     timeline_figure,
     tokens_figure,
 )
+from simcore.report.sensitivity_figures import tornado_figure
 from simcore.report.speedup_figures import break_even_figure, speedup_map_figure
 from simcore.report.style import (
     BLUE,
@@ -51,6 +53,7 @@ __all__ = [
     "comparison_figure",
     "cost_residuals_figure",
     "cost_samples_figure",
+    "crossover_figure",
     "cycle_time_figure",
     "daily_figure",
     "goodput_rate_figure",
@@ -67,6 +70,7 @@ __all__ = [
     "time_figure",
     "timeline_figure",
     "tokens_figure",
+    "tornado_figure",
     "tpot_rate_figure",
     "tree_figure",
     "truth_figure",
