@@ -146,24 +146,19 @@ def simulated_curves(
     progress: Progress | None = None,
 ) -> tuple[SimulatedPoint, ...]:
     """Every way at every rate under the same seeds, with intervals over them."""
-    count = run_counter(progress, len(ways) * len(rates_per_s) * num_seeds)
+    total = len(ways) * len(rates_per_s) * num_seeds
+    count = run_counter(progress, total)
 
     def look(_result: object) -> None:
         if count is not None:
             count()
 
-    return tuple(
-        SimulatedPoint(
-            label,
-            rate,
-            {
-                name: found.metrics[name]
-                for found in [
-                    simulate_seeds(at_rate(each, rate), num_seeds, stored=stored, on_result=look)
-                ]
-                for name in SIMULATED_METRICS
-            },
-        )
-        for label, each in ways.items()
-        for rate in rates_per_s
-    )
+    points = []
+    for label, each in ways.items():
+        for rate in rates_per_s:
+            found = simulate_seeds(at_rate(each, rate), num_seeds, stored=stored, on_result=look)
+            metrics = {name: found.metrics[name] for name in SIMULATED_METRICS}
+            points.append(SimulatedPoint(label, rate, metrics))
+    if progress is not None:
+        progress(total, total)
+    return tuple(points)
