@@ -85,7 +85,8 @@ def _add_simulated(
         x=[each.rate_per_s for each in own],
         y=mean,
         mode="lines+markers" if lines else "markers",
-        name=f"{label(name)}" if lines else f"{label(name)}, simulated",
+        name=label(name),
+        showlegend=lines,  # marks beside a line of the same colour need no second entry
         line={"color": colour(index), "dash": dash(index)},
         marker={"color": colour(index), "symbol": marker(index), "size": 9},
         error_y=error_bars(mean, low, high),
