@@ -6,6 +6,7 @@ deployment in a scenario; `simulate` gives request and step records; metrics sum
 planner compares scenarios; a report or a page shows it.
 """
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from simcore.planner.comparison import Comparison
     from simcore.planner.crossover import crossover_map
     from simcore.planner.crossover_document import CrossoverMap
+    from simcore.planner.estimate import estimate, estimate_survival
     from simcore.planner.load_estimate import (
         LoadBasis,
         LoadEstimate,
@@ -44,9 +46,11 @@ if TYPE_CHECKING:
     from simcore.planner.sweep_space import SweepSpace, load_sweep
     from simcore.planner.uncertainty import Uncertainty, explain_uncertainty
     from simcore.profile.store import StoredProfile, bundled_profiles, load_profile, write_profile
+    from simcore.report import figures
     from simcore.report.alerts import alerts_yaml
     from simcore.report.flags import engine_settings
     from simcore.report.load_test import load_test
+    from simcore.report.write import write_report
     from simcore.scenario import Scenario, dump_scenario, load_scenario
     from simcore.scenario_files import open_scenario
     from simcore.serving.caller_policy import CallerPolicy, PolicyView
@@ -86,8 +90,11 @@ __all__ = [
     "draft_lengths",
     "dump_scenario",
     "engine_settings",
+    "estimate",
     "estimate_load",
+    "estimate_survival",
     "explain_uncertainty",
+    "figures",
     "find_capacity",
     "find_replicas",
     "load_basis",
@@ -104,6 +111,7 @@ __all__ = [
     "summarise",
     "sweep",
     "write_profile",
+    "write_report",
 ]
 
 # Each name is loaded when it is first used: a run without a plan need not wait for scipy.
@@ -141,8 +149,10 @@ _MODULES = {
     "draft_lengths": "simcore.planner.compare",
     "dump_scenario": "simcore.scenario",
     "engine_settings": "simcore.report.flags",
+    "estimate": "simcore.planner.estimate",
     "estimate_load": "simcore.planner.load_estimate",
     "explain_uncertainty": "simcore.planner.uncertainty",
+    "estimate_survival": "simcore.planner.estimate",
     "find_capacity": "simcore.planner.capacity",
     "find_replicas": "simcore.planner.replicas",
     "load_basis": "simcore.planner.load_estimate",
@@ -159,10 +169,17 @@ _MODULES = {
     "summarise": "simcore.metrics.summary",
     "sweep": "simcore.planner.sweep",
     "write_profile": "simcore.profile.store",
+    "write_report": "simcore.report.write",
 }
 
 
 def __getattr__(name: str) -> object:
+    if name == "figures":  # a namespace: every figure of the dashboard
+        return import_module("simcore.report.figures")
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(_MODULES[name]), name)
+
+
+if "IPython" in sys.modules:  # a notebook, perhaps: results are shown as tables
+    import_module("simcore.report.notebook").show_in_notebook()

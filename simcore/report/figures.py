@@ -18,6 +18,7 @@ from simcore.report.cost_figures import (
 from simcore.report.import_figures import imported_survival_figure
 from simcore.report.map_figures import crossover_figure
 from simcore.report.plan_figures import candidates_figure, load_figure
+from simcore.report.rate_figures import goodput_rate_figure, tpot_rate_figure
 from simcore.report.run_figures import (
     latency_figure,
     time_figure,
@@ -55,6 +56,7 @@ __all__ = [
     "crossover_figure",
     "cycle_time_figure",
     "daily_figure",
+    "goodput_rate_figure",
     "imported_survival_figure",
     "latency_figure",
     "load_figure",
@@ -69,6 +71,7 @@ __all__ = [
     "timeline_figure",
     "tokens_figure",
     "tornado_figure",
+    "tpot_rate_figure",
     "tree_figure",
     "truth_figure",
 ]

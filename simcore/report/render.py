@@ -13,6 +13,7 @@ from simcore.report.capacity_figures import capacity_figure
 from simcore.report.figures import candidates_figure, load_figure
 from simcore.report.flags import EngineSettings
 from simcore.report.map_figures import crossover_figure
+from simcore.report.overview import Overview
 from simcore.report.plain import visible
 from simcore.report.recommendation_figures import has_regret, pareto_figure, regret_figure
 from simcore.report.sensitivity_figures import tornado_figure
@@ -76,6 +77,12 @@ def _contents(plan: Plan) -> tuple[tuple[str, str], ...]:
         ("again", "How to reproduce", True),
     )
     return tuple((name, title) for name, title, is_there in sections if is_there)
+
+
+def render_overview_html(overview: Overview) -> str:
+    """A result for a notebook: a fragment of a page."""
+    template = _environment(autoescape=True).get_template("overview.html.j2")
+    return template.render(overview=overview).strip() + "\n"
 
 
 def render_markdown(plan: Plan, settings: Mapping[str, EngineSettings]) -> str:
