@@ -25,7 +25,7 @@ from tests.factories import make_scenario
 from tests.report.hostile import TEXTS
 
 ROOT = Path(__file__).parents[2]
-INPUTS = {"LoadBasis", "SweepSpace"}  # of further calls
+INPUTS = {"Case", "LoadBasis", "SweepSpace"}  # of further calls
 OTHERS = {"Estimate", "LoadTest", "PlanDiff"}  # parts of a figure, a file and a text of their own
 ALLOWED_TAGS = {
     *("div", "p", "strong", "table", "caption", "thead", "tbody", "tr", "th", "td", "ul", "li"),
