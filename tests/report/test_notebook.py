@@ -26,7 +26,8 @@ from tests.report.hostile import TEXTS
 
 ROOT = Path(__file__).parents[2]
 INPUTS = {"Case", "LoadBasis", "SweepSpace"}  # of further calls
-OTHERS = {"Estimate", "LoadTest", "PlanDiff"}  # parts of a figure, a file and a text of their own
+# Parts of a figure, a file, a text or a picture of their own.
+OTHERS = {"CrossoverMap", "Estimate", "LoadTest", "PlanDiff", "Sensitivity", "Uncertainty"}
 ALLOWED_TAGS = {
     *("div", "p", "strong", "table", "caption", "thead", "tbody", "tr", "th", "td", "ul", "li"),
 }
