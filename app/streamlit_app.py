@@ -22,6 +22,7 @@ page = st.navigation(
         st.Page("app_pages/compare.py", title="Compare"),
         st.Page("app_pages/calibrate.py", title="Calibrate"),
         st.Page("app_pages/truth.py", title="Truth"),
+        st.Page("app_pages/report.py", title="Report"),
     ]
 )
 try:

@@ -179,6 +179,16 @@ CLOSED_FORM = (
     "Sliders use a closed form. Median and 90th percentile of its error over randomly drawn "
     "scenarios:"
 )
+CURVE = "Every way at six loads under three seeds each; marks carry their 95 % interval."
+CLOSED_LINES = (
+    "Lines are the closed form, whose error stands on the page Truth; they end where the service "
+    "can carry no more. Marks are simulated."
+)
+NO_PLAN = "There is no plan in this visit yet. A plan compares, decides, and becomes the report."
+KEEP_PLAN = (
+    "Kept plans are seen by everybody who uses this dashboard; they survive restarts. A later plan "
+    "can be compared with them."
+)
 IMPORT_FILES = (
     "Text or Parquet files as the engine or the load generator wrote them. Nothing in them is "
     "executed; files over 20 MB are refused."

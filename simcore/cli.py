@@ -16,10 +16,12 @@ import typer
 from simcore.commands import (
     acceptance,
     capacity,
+    crossover,
     diff,
     estimate,
     import_files,
     schema,
+    sensitivity,
     settings,
     sweep,
     tree,
@@ -46,10 +48,12 @@ app.add_typer(acceptance.commands, name="acceptance")
 app.add_typer(tree.commands, name="tree")
 
 capacity.register(app)
+crossover.register(app)
 diff.register(app)
 estimate.register(app)
 import_files.register(app)
 schema.register(app)
+sensitivity.register(app)
 settings.register(app)
 sweep.register(app)
 

@@ -57,6 +57,18 @@ def whole_folder(folder: Path) -> Iterator[Path]:
         shutil.rmtree(work, ignore_errors=True)
 
 
+def whole_file(path: Path, text: str) -> None:
+    """Write `text` to `path`: it is there whole, or as it was before. Raises SpecplanError."""
+    path = Path(path).resolve()
+    work = path.with_name(f".{path.name}-{os.getpid()}")
+    try:
+        work.write_text(text, encoding="utf-8", newline="\n")
+        work.replace(path)
+    except OSError as error:
+        work.unlink(missing_ok=True)
+        raise _cannot_write(path, error) from error
+
+
 def _cannot_write(folder: Path, error: OSError) -> SpecplanError:
     why = error.strerror or str(error)
     return SpecplanError(f"cannot write {folder}: {why}; choose a folder that can be written")

@@ -1,11 +1,12 @@
 """What the README and the scenario page show is what the program does."""
 
 import re
+from contextlib import chdir
 from pathlib import Path
 
 import pytest
 
-from simcore import make_plan, open_scenario, simulate
+from simcore import simulate
 from simcore.report.text import plan_text
 from simcore.scenario import load_scenario
 
@@ -13,10 +14,33 @@ ROOT = Path(__file__).parents[1]
 NUMBER = re.compile(r"\(?(\d+\.?\d*)[).,%]*")
 
 
-def test_the_worked_example_of_the_readme_is_the_real_output():
+@pytest.fixture(scope="module")
+def from_python(tmp_path_factory):
+    """What the README's lines of Python leave behind, run one after the other in one folder."""
+    folder = tmp_path_factory.mktemp("readme")
+    names: dict[str, object] = {"folder": folder}
+    with chdir(folder):
+        for lines in re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S):
+            exec(lines, names)  # the README's own lines are what is tested
+    return names
+
+
+def test_the_lines_of_python_of_the_readme_decide_and_write_the_report(from_python):
+    assert from_python["plan"].decision.choice == "speculate"
+    assert (from_python["folder"] / "out" / "report.html").is_file()
+    assert len(from_python["result"].requests) == 1000
+
+
+def test_the_way_to_a_decision_takes_five_lines():
+    lines = re.search(r"```python\n(import.*?)```", (ROOT / "README.md").read_text(), re.S)
+    assert lines is not None
+    assert len([line for line in lines.group(1).splitlines() if line]) == 5
+
+
+def test_the_worked_example_of_the_readme_is_the_real_output(from_python):
     shown = re.search(r"```text\n(Decision.*?)```", (ROOT / "README.md").read_text(), re.S)
     assert shown is not None
-    printed = plan_text(make_plan(open_scenario("cpu_chat")))
+    printed = plan_text(from_python["plan"])
     words, expected = printed.split(), shown.group(1).split()
     assert len(words) == len(expected)
     for word, wanted in zip(words, expected, strict=True):
@@ -38,7 +62,7 @@ def test_the_scenario_of_the_documentation_runs_as_it_is_printed(tmp_path):
     assert (result.requests["state"] == "finished").all()
 
 
-@pytest.mark.parametrize("page", [*sorted(ROOT.glob("docs/*.md")), ROOT / "README.md"], ids=str)
+@pytest.mark.parametrize("page", [*sorted(ROOT.glob("docs/**/*.md")), ROOT / "README.md"], ids=str)
 def test_links_between_pages_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
         assert (page.parent / target).exists(), target

@@ -5,6 +5,7 @@ import streamlit as st
 from app.cache import stored_profile
 from app.errors import shown_errors
 from app.estimate_section import show_estimate
+from app.load_section import show_load
 from app.plan_section import show_plan
 from app.provenance_section import show_badges, show_provenance
 from app.session import current_scenario
@@ -17,5 +18,6 @@ with shown_errors():
     st.markdown(stored.profile.title)
     show_badges(stored, scenario)
     show_estimate(stored, scenario)
+    show_load(stored, scenario)
     show_plan(stored, scenario)
     show_provenance(stored)

@@ -5,6 +5,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from simcore.metrics.estimate import CONFIDENCE
+from simcore.metrics.headlines import Unit
 from simcore.metrics.summary import Summary
 from simcore.profile.schema import Frozen, Identity, Proposer, Provenance
 from simcore.scenario import Scenario
@@ -32,6 +33,36 @@ class Speedup(Frozen):
     num_replications: int
 
 
+class MetricInterval(Frozen):
+    """One number of a candidate over all replications."""
+
+    metric: str = Field(description="dotted name, as in docs/metrics.md")
+    name: str
+    unit: Unit
+    value: float = Field(description="in `unit`; mean over the replications")
+    interval: tuple[float, float] = Field(
+        description="in `unit`; 95 %, for one more draw of all that is uncertain"
+    )
+
+
+class NextMeasurement(Frozen):
+    """What would tell two candidates apart, or that nothing need to."""
+
+    is_relevant: bool = Field(description="false: the difference found is too small to matter")
+    difference: float = Field(description="log of the ratio found; 0: none")
+    dominant_source: Literal["requests", "cost", "seeds"] | None = Field(
+        description="which adds most to the variance; null: none states any"
+    )
+    have: int | None = Field(description="number of `unit` behind the figures now")
+    need: int | None = Field(
+        description="number of `unit` at which the intervals part with the power stated, were the "
+        "difference the one found; null: no number of them does, or none is needed"
+    )
+    unit: str = Field(description="what is counted: recorded requests, timings or simulated ones")
+    power: float = Field(description="share of repetitions in which they part")
+    reason: str
+
+
 class Candidate(Frozen):
     """One way to serve, over all replications."""
 
@@ -47,6 +78,9 @@ class Candidate(Frozen):
     is_best: bool = Field(description="fastest among those that keep the SLO as off does")
     indistinguishable_from_best: bool
     summary: Summary = Field(description="of one run with the profile taken as measured")
+    intervals: tuple[MetricInterval, ...] = Field(
+        (), description="headline numbers over the replications, where any were observed"
+    )
 
 
 class NotMeasured(Frozen):
@@ -106,3 +140,6 @@ class Plan(Frozen):
     candidates: tuple[Candidate, ...]
     not_measured: tuple[NotMeasured, ...]
     caveats: tuple[str, ...]
+    next_measurement: NextMeasurement | None = Field(
+        None, description="where the best candidate cannot be told from off"
+    )

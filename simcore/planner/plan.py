@@ -17,6 +17,7 @@ from simcore.planner.document import (
     BreakEvenReport,
     Candidate,
     LoadSpeedup,
+    NextMeasurement,
     NotMeasured,
     Plan,
     ProfileCard,
@@ -30,6 +31,12 @@ from simcore.planner.replication import (
     ratio_interval,
     replications,
     run_counter,
+)
+from simcore.planner.uncertainty import (
+    PLAN_HEADLINES,
+    compare_sources,
+    metric_intervals,
+    number_of,
 )
 from simcore.profile.store import StoredProfile, load_profile
 from simcore.scenario import Scenario
@@ -71,18 +78,25 @@ def make_plan(
         best.num_speculative_tokens,
         replications(scenario.seed, BREAK_EVEN_REPLICATIONS),
     )
+    decision = decide(best, edge)
+    following = None
+    if decision.verdict == "indistinguishable":
+        following = compare_sources(
+            runner, best.proposer, best.num_speculative_tokens, 0, num_replications
+        ).next_measurement
     if progress is not None:
         progress(total, total)
     return Plan(
         origin=origin(scenario, stored) | {"num_replications": num_replications},
         profile=_card(stored),
         scenario=scenario,
-        decision=decide(best, edge),
+        decision=decision,
         speedup=best.speedup,
         break_even=_edge_report(best, edge),
         candidates=candidates,
         not_measured=not_measured,
-        caveats=caveats(stored, scenario, candidates, best, edge),
+        caveats=(*caveats(stored, scenario, candidates, best, edge), *_next_words(following)),
+        next_measurement=following,
     )
 
 
@@ -167,11 +181,14 @@ class _Runs:
     ) -> None:
         self.summary = _checked_summary(runner.run_as_measured(proposer, gamma))
         e2e_s, tpot_s, good = [], [], []
+        self.numbers: dict[str, list[float]] = {each.metric: [] for each in PLAN_HEADLINES}
         for truth in truths:
             result = runner.run(truth, proposer, gamma)
             summary = _checked_summary(result)
             e2e_s.append(mean_e2e_s(result))
             tpot_s.append(summary.tpot.mean_s or np.nan)
+            for metric, values in self.numbers.items():
+                values.append(number_of(summary, metric))
             good.append(np.nan if summary.goodput_fraction is None else summary.goodput_fraction)
         self.e2e_s = np.array(e2e_s)
         self.tpot_s = np.array(tpot_s)
@@ -217,7 +234,12 @@ def _candidate(
         is_best=key == best,
         indistinguishable_from_best=against_best.lower <= 1.0,
         summary=runs[key].summary,
+        intervals=metric_intervals(runs[key].numbers),
     )
+
+
+def _next_words(following: NextMeasurement | None) -> tuple[str, ...]:
+    return () if following is None else (f"To tell it from off: {following.reason}.",)
 
 
 def _speedup(interval: Interval, num_replications: int) -> Speedup:

@@ -7,6 +7,7 @@ candidates of a replication share it (common random numbers), so their ratio has
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,16 +22,21 @@ from simcore.serving.setup import Variation
 from simcore.serving.simulation import SimulationResult, simulate
 from simcore.workload.sampling import bootstrap_pools
 
+Source = Literal["requests", "cost", "seeds"]
+
+SOURCES: tuple[Source, ...] = ("requests", "cost", "seeds")
+
 Progress = Callable[[int, int], None]  # (simulations done, simulations in all, roughly)
 
 
 @dataclass(frozen=True)
 class Replication:
-    """One draw of everything uncertain."""
+    """One draw of everything uncertain, or of the sources named; the others stay as they are."""
 
     seed: int
     index: int
     count: int = 1  # replications in all
+    sources: tuple[Source, ...] = SOURCES
 
     def variation(self, stored: StoredProfile, traces: TraceSet | None, gamma: int) -> Variation:
         """The recorded requests of this replication, the same for every γ, and its cost error.
@@ -39,8 +45,9 @@ class Replication:
         each one's own (its shapes): neither cancels when draft lengths are compared.
         """
         rng = np.random.default_rng([self.seed, self.index])
-        pools = bootstrap_pools(traces, rng) if traces is not None else None
-        spread = _cost_spread(stored)
+        resamples = traces is not None and "requests" in self.sources
+        pools = bootstrap_pools(traces, rng) if resamples and traces is not None else None
+        spread = cost_spread(stored) if "cost" in self.sources else 0.0
         both = (self._normal(0) + self._normal(1 + gamma)) / np.sqrt(2.0)
         return Variation(pools, float(np.exp(spread * both)))
 
@@ -55,7 +62,9 @@ class Replication:
 
     def scenario(self, base: Scenario, proposer: str | None, gamma: int) -> Scenario:
         """The candidate's scenario under this replication's seed."""
-        seed = int(np.random.SeedSequence([self.seed, self.index]).generate_state(1)[0])
+        seed = base.seed
+        if "seeds" in self.sources:
+            seed = int(np.random.SeedSequence([self.seed, self.index]).generate_state(1)[0])
         return at_fixed_length(base, seed, proposer, gamma)
 
 
@@ -74,22 +83,24 @@ def at_fixed_length(base: Scenario, seed: int, proposer: str | None, gamma: int)
     )
 
 
-def _cost_spread(stored: StoredProfile) -> float:
-    """Standard deviation of the cost law's relative error, from its held-out samples.
+def cost_spread(stored: StoredProfile, phase: str = "target") -> float:
+    """Standard deviation of the cost law's relative error, from its held-out samples; 0: unstated.
 
     A normal error has its median at 0.6745 and its 90th percentile at 1.645 of it; the wider of
     the two readings counts.
     """
-    error = stored.profile.cost.held_out_error.get("target")
+    error = stored.profile.cost.held_out_error.get(phase)
     if error is None:
         return 0.0
     median, tail = (float(special.ndtri(0.5 + share / 2)) for share in (0.5, 0.9))
     return max(error.median_rel / median, error.p90_rel / tail)
 
 
-def replications(seed: int, count: int) -> tuple[Replication, ...]:
-    """As many draws as asked for."""
-    return tuple(Replication(seed, index, count) for index in range(count))
+def replications(
+    seed: int, count: int, sources: tuple[Source, ...] = SOURCES
+) -> tuple[Replication, ...]:
+    """As many draws as asked for, of everything uncertain or of some sources alone."""
+    return tuple(Replication(seed, index, count, sources) for index in range(count))
 
 
 class Runner:
@@ -156,6 +167,27 @@ def ratio_interval(ratios: NDArray[np.float64]) -> Interval:
     reach = float(t_quantile(len(logs)) * spread)
     low, high = middle - reach, middle + reach
     return Interval(float(np.exp(middle)), float(np.exp(low)), float(np.exp(high)))
+
+
+def value_interval(
+    values: NDArray[np.float64], *, within: tuple[float, float] = (0.0, np.inf)
+) -> Interval | None:
+    """Mean of replicated values with a 95 % interval for one more such truth; None without two.
+
+    Student's t as in `ratio_interval`; on logarithms where nothing but 0 bounds the values and
+    all lie above it, else on the values, cut to `within`.
+    """
+    seen = values[np.isfinite(values)]
+    if len(seen) <= 1:
+        return None
+    if within == (0.0, np.inf) and (seen > 0.0).all():
+        found = ratio_interval(seen)
+        return Interval(float(seen.mean()), found.lower, found.upper)
+    middle = float(seen.mean())
+    spread = float(seen.std(ddof=1)) * np.sqrt(1.0 + 1.0 / len(seen))
+    reach = float(t_quantile(len(seen)) * spread)
+    low, high = np.clip([middle - reach, middle + reach], *within)
+    return Interval(middle, float(low), float(high))
 
 
 def run_counter(progress: Progress | None, total: int) -> Callable[[], None] | None:

@@ -38,33 +38,55 @@ Row = tuple[str, Callable[[ServiceCapacity], str]]
 
 def capacity_text(found: Capacity) -> str:
     """Off and on side by side, what speculation gains and what it takes."""
-    origin, seeds = found.origin, found.seeds
     lines = [
         f"Largest load within the SLO: {objective_words(found.slo)}",
-        f"Scenario {origin['scenario']}, profile {origin['profile']} ({origin['profile_source']}), "
-        f"contract {origin['contract']}, seeds {seeds[0]} to {seeds[-1]} and more in doubt, "
-        f"{found.num_requests:,} requests a run, specplan {origin['specplan_version']}",
+        capacity_basis(found),
         _table("", [found.off.label, found.on.label], capacity_rows(found)),
-        f"{found.gain.sentence[0].upper()}{found.gain.sentence[1:]}.",
-        *(f"{each.label}: {each.reason}." for each in _services(found)),
-        ledger_sentence(found),
+        *capacity_sentences(found),
         "",
         *(f"Note: {caveat}" for caveat in found.caveats),
     ]
     return "\n".join(lines)
 
 
+def capacity_basis(found: Capacity) -> str:
+    """Where the numbers come from."""
+    origin, seeds = found.origin, found.seeds
+    return (
+        f"Scenario {origin['scenario']}, profile {origin['profile']} ({origin['profile_source']}), "
+        f"contract {origin['contract']}, seeds {seeds[0]} to {seeds[-1]} and more in doubt, "
+        f"{found.num_requests:,} requests a run, specplan {origin['specplan_version']}"
+    )
+
+
+def capacity_sentences(found: Capacity) -> list[str]:
+    """The gain, why each service bears no more, and what speculation takes."""
+    return [
+        f"{found.gain.sentence[0].upper()}{found.gain.sentence[1:]}.",
+        *(f"{each.label}: {each.reason}." for each in _services(found)),
+        ledger_sentence(found),
+    ]
+
+
 def replicas_text(found: ReplicaPlan) -> str:
     """The fewest replicas, off and on side by side, and the hours of a day."""
+    columns = [found.off.label, found.on.label]
+    lines = [replicas_heading(found), _table("", columns, fleet_rows(found))]
+    return "\n".join([*lines, *replicas_sentences(found)])
+
+
+def replicas_heading(found: ReplicaPlan) -> str:
+    """The rate or the day that the replicas are for."""
     where = f"{rate(found.rate_per_s)}"
     if found.curve is not None:
         where = f"the day of {found.curve.name} ({found.curve.source}), at most {where}"
-    fleets = (found.off, found.on)
-    columns = [fleet.label for fleet in fleets]
-    lines = [f"Fewest replicas for {where}", _table("", columns, fleet_rows(found))]
-    unique = (found.off,) if found.off == found.on else fleets
-    lines += [f"{each.label}: {each.reason}." for each in unique]
-    return "\n".join(lines)
+    return f"Fewest replicas for {where}"
+
+
+def replicas_sentences(found: ReplicaPlan) -> list[str]:
+    """Why it takes so many, off and on."""
+    unique = (found.off,) if found.off == found.on else (found.off, found.on)
+    return [f"{each.label}: {each.reason}." for each in unique]
 
 
 def fleet_rows(found: ReplicaPlan) -> list[tuple[str, list[str]]]:

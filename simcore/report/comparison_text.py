@@ -12,18 +12,10 @@ MIN_COLUMN = 18
 
 def comparison_text(found: Comparison) -> str:
     """Every service side by side, then what each does better or worse than the first."""
-    services, seeds = found.services, found.seeds
-    load = "an offline batch" if found.rate_per_s is None else rate(found.rate_per_s)
-    within = ""
-    if found.rate_tolerance is not None:
-        within = f" within {100 * found.rate_tolerance:g} %"
-    kind = "offered load" if found.at == "offered" else "admitted rate"
-    first = services[0].summary.origin
+    services = found.services
     lines = [
-        f"At equal {kind}, {load}{within}; seeds {seeds[0]} to {seeds[-1]}, differences paired by "
-        f"seed, {100 * found.confidence:g} % intervals; contract {first['contract']}, specplan "
-        f"{found.origin['specplan_version']}",
-        *(_service_line(each) for each in services),
+        comparison_basis(found),
+        *(service_line(each) for each in services),
         "",
         *_table(services),
     ]
@@ -33,7 +25,24 @@ def comparison_text(found: Comparison) -> str:
     return "\n".join(lines)
 
 
-def _service_line(service: Service) -> str:
+def comparison_basis(found: Comparison) -> str:
+    """What is held equal, and where the numbers come from."""
+    seeds = found.seeds
+    load = "an offline batch" if found.rate_per_s is None else rate(found.rate_per_s)
+    within = ""
+    if found.rate_tolerance is not None:
+        within = f" within {100 * found.rate_tolerance:g} %"
+    kind = "offered load" if found.at == "offered" else "admitted rate"
+    first = found.services[0].summary.origin
+    return (
+        f"At equal {kind}, {load}{within}; seeds {seeds[0]} to {seeds[-1]}, differences paired by "
+        f"seed, {100 * found.confidence:g} % intervals; contract {first['contract']}, specplan "
+        f"{found.origin['specplan_version']}"
+    )
+
+
+def service_line(service: Service) -> str:
+    """One service and where its numbers come from."""
     origin = service.summary.origin
     text = (
         f"{service.label}: scenario {origin['scenario']}, profile {origin['profile']} "

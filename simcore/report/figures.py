@@ -16,13 +16,16 @@ from simcore.report.cost_figures import (
     measured_box_figure,
 )
 from simcore.report.import_figures import imported_survival_figure
+from simcore.report.map_figures import crossover_figure
 from simcore.report.plan_figures import candidates_figure, load_figure
+from simcore.report.rate_figures import goodput_rate_figure, tpot_rate_figure
 from simcore.report.run_figures import (
     latency_figure,
     time_figure,
     timeline_figure,
     tokens_figure,
 )
+from simcore.report.sensitivity_figures import tornado_figure
 from simcore.report.speedup_figures import break_even_figure, speedup_map_figure
 from simcore.report.style import (
     BLUE,
@@ -50,8 +53,10 @@ __all__ = [
     "comparison_figure",
     "cost_residuals_figure",
     "cost_samples_figure",
+    "crossover_figure",
     "cycle_time_figure",
     "daily_figure",
+    "goodput_rate_figure",
     "imported_survival_figure",
     "latency_figure",
     "load_figure",
@@ -65,6 +70,8 @@ __all__ = [
     "time_figure",
     "timeline_figure",
     "tokens_figure",
+    "tornado_figure",
+    "tpot_rate_figure",
     "tree_figure",
     "truth_figure",
 ]

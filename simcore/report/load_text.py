@@ -2,6 +2,7 @@
 
 from simcore.planner.estimate_table import EstimateTable, Row
 from simcore.planner.load.accuracy import REGIMES, Accuracy, Regime
+from simcore.planner.load_estimate import LoadEstimate
 from simcore.report.units import NOTHING, digits, percent, rate, seconds
 
 HEADER = ("", "TTFT", "TPOT", "E2E", "batch", "step", "tokens/cycle", "load", "carries at most")
@@ -39,7 +40,7 @@ def load_text(found: EstimateTable) -> str:
 
 
 def _table(rows: tuple[Row, ...]) -> list[str]:
-    cells = [HEADER, *(_cells(row) for row in rows)]
+    cells = [HEADER, *(estimate_cells(row.label, row.estimate) for row in rows)]
     widths = [max(len(line[column]) for line in cells) for column in range(len(HEADER))]
     return [
         "  ".join(
@@ -50,10 +51,10 @@ def _table(rows: tuple[Row, ...]) -> list[str]:
     ]
 
 
-def _cells(row: Row) -> tuple[str, ...]:
-    found = row.estimate
+def estimate_cells(label: str, found: LoadEstimate) -> tuple[str, ...]:
+    """One candidate in the columns of HEADER."""
     return (
-        row.label,
+        label,
         seconds(found.ttft_s) if found.is_stable else "grows",
         seconds(found.tpot_s),
         seconds(found.e2e_s) if found.is_stable else "grows",

@@ -5,7 +5,7 @@ from simcore.report.slo_words import slo_words
 from simcore.report.table import Table
 from simcore.report.units import NOTHING, count, giga
 from simcore.report.workload_words import Rows, workload_rows
-from simcore.scenario import Deployment, Workload
+from simcore.scenario import Deployment, Scenario, Workload
 
 
 def profile_table(plan: Plan) -> Table:
@@ -41,21 +41,25 @@ def profile_table(plan: Plan) -> Table:
 
 def scenario_table(plan: Plan) -> Table:
     """The workload, the deployment and the objective that the plan is for."""
-    scenario, origin = plan.scenario, plan.origin
-    asked = slo_words(scenario.slo)
-    rows: Rows = [
+    total = sum(plan.candidates[0].summary.num_requests.values())
+    name, *asked, seed = scenario_rows(plan.scenario, total)
+    sha256 = ("sha256", str(plan.origin.get("scenario_sha256", NOTHING)))
+    rows = (name, sha256, *asked, ("acceptance model", _acceptance_model(plan)), seed)
+    return Table("The scenario", ("field", "value"), rows, "")
+
+
+def scenario_rows(scenario: Scenario, num_requests: int | None = None) -> Rows:
+    """What is asked and what serves, from name to seed; `num_requests` as in workload_rows."""
+    return [
         ("name", scenario.name),
-        ("sha256", str(origin.get("scenario_sha256", NOTHING))),
         ("contract", scenario.contract.value),
-        *workload_rows(plan),
+        *workload_rows(scenario.workload, num_requests),
         ("domains", _domains(scenario.workload)),
         *_deployment_rows(scenario.deployment),
-        ("SLO", ", ".join(asked) or "none"),
+        ("SLO", ", ".join(slo_words(scenario.slo)) or "none"),
         ("warm-up", f"first {scenario.warmup_fraction:.0%} of requests not counted"),
-        ("acceptance model", _acceptance_model(plan)),
         ("seed", str(scenario.seed)),
     ]
-    return Table("The scenario", ("field", "value"), tuple(rows), "")
 
 
 def _hardware(plan: Plan) -> str:

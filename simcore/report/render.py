@@ -11,6 +11,7 @@ from plotly.offline import get_plotlyjs
 from simcore.planner.document import Plan
 from simcore.report.figures import candidates_figure, load_figure
 from simcore.report.flags import EngineSettings
+from simcore.report.overview import Overview
 from simcore.report.plain import visible
 from simcore.report.table import Ready, escape_markdown, markdown_table
 from simcore.report.units import NOTHING
@@ -31,6 +32,12 @@ def render_html(plan: Plan, settings: Mapping[str, EngineSettings]) -> str:
         figures={name: _figure_html(name, figure) for name, figure in figures.items()},
     )
     return text.strip() + "\n"
+
+
+def render_overview_html(overview: Overview) -> str:
+    """A result for a notebook: a fragment of a page."""
+    template = _environment(autoescape=True).get_template("overview.html.j2")
+    return template.render(overview=overview).strip() + "\n"
 
 
 def render_markdown(plan: Plan, settings: Mapping[str, EngineSettings]) -> str:

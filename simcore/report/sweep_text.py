@@ -18,40 +18,52 @@ MAX_CELL = 40
 
 def sweep_text(found: SweepResult) -> str:
     """How much was done, the best service under each load, and what a reader must know."""
-    space = found.space
-    shown = len(found.configurations)
-    lines = [
-        f"Sweep of {space.scenario.name}: {count(shown, 'configurations')}, "
-        f"{count(found.num_simulated, 'runs')} simulated, {found.num_reused:,} found in the store; "
-        f"best by {space.objective}, 95 % intervals, paired by seed; specplan "
-        f"{found.origin['specplan_version']}",
-        "",
-        *_table(found),
-    ]
+    lines = [sweep_basis(found), "", *_table(found)]
     if len(found.best) > MAX_ROWS:
         lines.append(f"... and {len(found.best) - MAX_ROWS:,} loads more; best.csv has all")
-    lines.append("")
-    lines += _omitted("cannot be simulated", found.invalid)
+    return "\n".join([*lines, "", *sweep_notes(found)])
+
+
+def sweep_basis(found: SweepResult) -> str:
+    """How much was done, and what is best."""
+    space = found.space
+    return (
+        f"Sweep of {space.scenario.name}: {count(len(found.configurations), 'configurations')}, "
+        f"{count(found.num_simulated, 'runs')} simulated, {found.num_reused:,} found in the store; "
+        f"best by {space.objective}, 95 % intervals, paired by seed; specplan "
+        f"{found.origin['specplan_version']}"
+    )
+
+
+def sweep_notes(found: SweepResult) -> list[str]:
+    """What was left out and why, and the caveats."""
+    lines = _omitted("cannot be simulated", found.invalid)
     lines += _omitted("left out by the estimate", found.pruned)
     if found.merged:
         lines.append(f"{count(len(found.merged), 'combinations')} came to a service named before.")
-    return "\n".join([*lines, *(f"Note: {caveat}" for caveat in found.caveats)])
+    return [*lines, *(f"Note: {caveat}" for caveat in found.caveats)]
 
 
 def _table(found: SweepResult) -> list[str]:
-    axes = list(found.space.axes)
-    asked = [name for name in axes if asked_labels({name: None})]
-    answers = [name for name in axes if name not in asked]
-    header = (*map(_short, [*asked, *answers]), found.space.objective, "indistinguishable from it")
-    rows = [header]
-    for row in found.best.head(MAX_ROWS).to_dict("records"):
-        labels = [_cell(row[name]) for name in (*asked, *answers)]
-        rows.append((*labels, _objective(row, found.space.objective), _ties(row)))
-    widths = [max(len(row[column]) for row in rows) for column in range(len(header))]
+    rows = best_rows(found)
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     return [
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in rows
     ]
+
+
+def best_rows(found: SweepResult) -> list[tuple[str, ...]]:
+    """A header, then the best of each load, MAX_ROWS at most."""
+    axes = list(found.space.axes)
+    asked = [name for name in axes if asked_labels({name: None})]
+    answers = [name for name in axes if name not in asked]
+    header = (*map(_short, [*asked, *answers]), found.space.objective, "indistinguishable from it")
+    rows: list[tuple[str, ...]] = [header]
+    for row in found.best.head(MAX_ROWS).to_dict("records"):
+        labels = [_cell(row[name]) for name in (*asked, *answers)]
+        rows.append((*labels, _objective(row, found.space.objective), _ties(row)))
+    return rows
 
 
 def _objective(row: Mapping[Any, Any], objective: str) -> str:

@@ -8,6 +8,8 @@ from simcore.planner.document import Candidate, Plan
 from simcore.profile.store import StoredProfile
 from simcore.report.units import dollars, giga, joules, seconds, watts
 
+LATENCY_HEADER = ("", "mean", "p50", "p90", "p95", "p99")
+
 
 def plan_text(plan: Plan) -> str:
     """The decision, the candidates, the break-even and the caveats."""
@@ -53,8 +55,32 @@ def _candidate_line(each: Candidate) -> str:
 
 def summary_text(summary: Summary) -> str:
     """One run: what came, what users felt, where tokens and time went."""
+    lines = [
+        *summary_basis(summary),
+        *(
+            f"{name:14} " + " ".join(f"{value:>10}" for value in values)
+            for name, *values in (LATENCY_HEADER, *latency_rows(summary))
+        ),
+        *account_lines(summary),
+    ]
+    return "\n".join(lines)
+
+
+def summary_basis(summary: Summary) -> list[str]:
+    """Where the numbers come from, and how many requests they count."""
+    origin = summary.origin
     states = ", ".join(f"{count} {name}" for name, count in summary.num_requests.items() if count)
-    tokens, time, kv = summary.tokens, summary.time, summary.kv
+    return [
+        f"Scenario {origin['scenario']}, profile {origin['profile']} ({origin['profile_source']}), "
+        f"contract {origin['contract']}, acceptance {origin['acceptance_model']}, seed "
+        f"{origin['seed']}, specplan {origin['specplan_version']}",
+        *_domain_lines(origin["sampling_of_domains"]),
+        f"Requests: {states}; {summary.num_counted} counted after the warm-up",
+    ]
+
+
+def latency_rows(summary: Summary) -> list[tuple[str, ...]]:
+    """What users feel; columns of LATENCY_HEADER."""
     rows: list[tuple[str, Distribution]] = [
         ("TTFT", summary.ttft),
         ("TPOT", summary.tpot),
@@ -63,15 +89,13 @@ def summary_text(summary: Summary) -> str:
         ("E2E", summary.e2e),
         ("queue", summary.queue),
     ]
-    origin = summary.origin
+    return [(name, *_percentiles(each)) for name, each in rows]
+
+
+def account_lines(summary: Summary) -> list[str]:
+    """Throughput, then where tokens, time and memory went; what was refused or went wrong."""
+    tokens, time, kv = summary.tokens, summary.time, summary.kv
     lines = [
-        f"Scenario {origin['scenario']}, profile {origin['profile']} ({origin['profile_source']}), "
-        f"contract {origin['contract']}, acceptance {origin['acceptance_model']}, seed "
-        f"{origin['seed']}, specplan {origin['specplan_version']}",
-        *_domain_lines(origin["sampling_of_domains"]),
-        f"Requests: {states}; {summary.num_counted} counted after the warm-up",
-        f"{'':14} {'mean':>10} {'p50':>10} {'p90':>10} {'p95':>10} {'p99':>10}",
-        *(f"{name:14} {_percentiles(each)}" for name, each in rows),
         f"Throughput: {summary.request_rate_per_s:.3g} requests/s, "
         f"{summary.output_rate_tokens_per_s:.4g} output tokens/s; goodput: {_goodput(summary)}",
         f"Tokens: {tokens.emitted_tokens} emitted = {tokens.first_tokens} first + "
@@ -100,7 +124,7 @@ def summary_text(summary: Summary) -> str:
             f"Extrapolated: {summary.extrapolated_step_fraction:.1%} of the steps lie outside the "
             "measured cost domain."
         )
-    return "\n".join(lines)
+    return lines
 
 
 def _domain_lines(sampling: dict[str, dict[str, float]]) -> list[str]:
@@ -161,9 +185,9 @@ def _consumption_lines(found: Consumption) -> list[str]:
     return lines
 
 
-def _percentiles(values: Distribution) -> str:
+def _percentiles(values: Distribution) -> tuple[str, ...]:
     points = (values.mean_s, values.p50_s, values.p90_s, values.p95_s, values.p99_s)
-    return " ".join(f"{seconds(point):>10}" for point in points)
+    return tuple(seconds(point) for point in points)
 
 
 def _shares(counts: tuple[int, ...]) -> str:

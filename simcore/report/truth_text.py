@@ -20,7 +20,7 @@ def error_rows(study: Study) -> list[Row]:
     return [
         {
             "cell": cell.name,
-            "figure": each.metric.removesuffix("_s").replace("_", " "),
+            "figure": _figure_name(each.metric),
             "predicted": _written(each)(each.predicted),
             "measured": ", ".join(_written(each)(value) for value in each.measured),
             "error": _signed(each.error),
@@ -43,7 +43,7 @@ def median_rows(study: Study) -> list[Row]:
         noises = [each.noise for each in figures if each.noise is not None]
         rows.append(
             {
-                "figure": metric.removesuffix("_s").replace("_", " "),
+                "figure": _figure_name(metric),
                 "median error": percent(median(errors)) if errors else NOTHING,
                 "median noise": percent(median(noises)) if noises else NOTHING,
                 "cells": f"{len(figures)}",
@@ -88,6 +88,12 @@ def accuracy_rows(found: Accuracy) -> list[Row]:
             row[metric.replace("_", " ")] = " / ".join(shown)
         rows.append(row)
     return rows
+
+
+def _figure_name(metric: str) -> str:
+    """The unit stands with the value."""
+    name = metric if metric.endswith("_per_s") else metric.removesuffix("_s")
+    return name.replace("_", " ")
 
 
 def _written(figure: Figure) -> Callable[[float], str]:

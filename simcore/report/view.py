@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from simcore.planner.document import Candidate, Plan
 from simcore.planner.plan import DEFAULT_REPLICATIONS
+from simcore.report.intervals_table import intervals_tables
 from simcore.report.profile_view import profile_table, scenario_table
 from simcore.report.table import Table
 from simcore.report.units import (
@@ -38,7 +39,12 @@ def view_of(plan: Plan) -> View:
         verdict=verdict_sentence(plan),
         basis=basis_sentence(plan),
         sections={
-            "candidates": (_speedup_table(plan), _latency_table(plan), _missing_table(plan)),
+            "candidates": (
+                _speedup_table(plan),
+                *intervals_tables(plan, [candidate_name(each) for each in plan.candidates]),
+                _latency_table(plan),
+                _missing_table(plan),
+            ),
             "load": (_curve_table(plan),),
             "accounts": (_token_table(plan), _time_table(plan), *_consumption_tables(plan)),
             "origin": (profile_table(plan), scenario_table(plan)),

@@ -5,7 +5,7 @@ from typing import Any
 
 from simcore.planner.document import Plan
 from simcore.report.units import count, given_rate, rate
-from simcore.scenario import LognormalTokens
+from simcore.scenario import LognormalTokens, Workload
 
 Rows = list[tuple[str, ...]]
 
@@ -32,16 +32,11 @@ def offered_rate_per_s(plan: Plan) -> float | None:
     return plan.candidates[0].summary.offered_rate_per_s
 
 
-def workload_rows(plan: Plan) -> Rows:
-    """Arrivals and lengths, as (field, value)."""
-    workload = plan.scenario.workload
-    total = sum(plan.candidates[0].summary.num_requests.values())
-    rows: Rows = [
-        (
-            "arrivals",
-            f"{_arrivals(workload.arrivals)}, {count(workload.num_requests or total, 'requests')}",
-        )
-    ]
+def workload_rows(workload: Workload, num_requests: int | None = None) -> Rows:
+    """Arrivals and lengths, as (field, value); `num_requests` where the workload states none."""
+    number = workload.num_requests or num_requests
+    total = "as many requests as recorded" if number is None else count(number, "requests")
+    rows: Rows = [("arrivals", f"{_arrivals(workload.arrivals)}, {total}")]
     lengths = workload.lengths
     if lengths.kind == "lognormal":
         rows += [("prompt", _lognormal(lengths.prompt)), ("output", _lognormal(lengths.output))]

@@ -32,7 +32,7 @@ FILES = (
 SOMETIMES = (ADAPTIVE_FILE,)  # where an engine's policy needs it
 
 
-def write_report(plan: Plan, folder: Path) -> list[Path]:
+def write_report(plan: Plan, folder: Path | str) -> list[Path]:
     """Write FILES, and SOMETIMES others, to `folder`; an earlier plan there is replaced.
 
     Returns their paths. Raises SpecplanError where the folder holds anything else; after any

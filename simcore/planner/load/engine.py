@@ -148,7 +148,8 @@ def _times(scenario: Scenario, basis: LoadBasis, mode: DraftMode, levels: FloatA
     law, rules = basis.cycle_law(scenario, mode), RULES[scenario.deployment.preset]
     requests = basis.requests
     weights = law.cycles / max(law.cycles.sum(), 1e-300)
-    context = float(weights @ (requests.prompt_tokens + (requests.output_tokens - 1) / 2.0))
+    held = requests.prompt_tokens + (requests.output_tokens - 1) / 2.0
+    context = float((weights * held).sum())  # not by BLAS, which would wake all its threads
     lives = Lives(
         cycles=law,
         mode=mode,

@@ -97,18 +97,19 @@ def _kv_limit(
     reserved = _reserved_tokens(scenario, mode, has_draft)
     held = _held_tokens(scenario, requests, max_output_tokens, reserved)
     weights = law.cycles + 1.0  # a long life is met more often
-    mean_held = float(weights @ held / weights.sum())
+    # Averages, not inner products: BLAS would wake all its threads for each.
+    mean_held = float(np.average(held, weights=weights))
     entering = float(held.mean())
     room = budget.total_tokens * (1.0 - deployment.watermark)
     limit = (room - entering / 2.0) / mean_held
     if budget.draft_blocks > 0:
         lower = held - reserved + mode.proposed_tokens
         draft_room = budget.draft_blocks * budget.draft_block_size
-        draft_held = float(weights @ lower / weights.sum())
+        draft_held = float(np.average(lower, weights=weights))
         limit = min(limit, (draft_room - float(lower.mean()) / 2.0) / draft_held)
-    square = float(weights @ (held - mean_held) ** 2 / weights.sum())
+    square = float(np.average((held - mean_held) ** 2, weights=weights))
     if not RULES[deployment.preset].admits_whole_life:  # met at any age
-        square += float(weights @ (requests.output_tokens**2 / 12.0) / weights.sum())
+        square += float(np.average(requests.output_tokens**2 / 12.0, weights=weights))
     limit = max(float(limit), 1.0)
     return limit, float(np.sqrt(square * limit) / mean_held)
 

@@ -1,0 +1,74 @@
+"""Off, fixed and adaptive from light load to saturation: instant lines, simulated marks."""
+
+import streamlit as st
+
+from app import words
+from app.cache import acceptance_key, once
+from app.figure import show_figure
+from app.job import finished_job, start_job
+from simcore.errors import SpecplanError
+from simcore.planner.load_estimate import LoadBasis, load_basis
+from simcore.planner.rate_curves import (
+    RateCurves,
+    SimulatedPoint,
+    rate_curves,
+    simulated_curves,
+    ways_to_serve,
+)
+from simcore.profile.store import StoredProfile
+from simcore.report.rate_figures import goodput_rate_figure, tpot_rate_figure
+from simcore.scenario import Scenario
+from simcore.workload.load import mean_rate_per_s
+
+KEY = "decide.curves"
+NUM_SEEDS = 3
+EVERY = 4  # of the closed form's rates, one is simulated
+
+
+def show_load(stored: StoredProfile, scenario: Scenario) -> None:
+    """The two pictures; what has no closed form says why."""
+    st.subheader("Up to which load?", divider="gray")
+    try:
+        ways = ways_to_serve(stored, scenario)
+        curves = rate_curves(stored, ways, _basis(stored, scenario))
+    except SpecplanError as error:
+        st.info(f"No curve over the load here: {error}")
+        return
+    asked = st.button("Simulate the curve", key="decide.simulate_curve", help=words.CURVE)
+    if asked:
+        rates = curves.rates_per_s[1::EVERY]
+        start_job(
+            KEY,
+            lambda advance: simulated_curves(
+                stored, ways, rates, num_seeds=NUM_SEEDS, progress=advance
+            ),
+            scenario,
+        )
+    job = finished_job(KEY)
+    points: tuple[SimulatedPoint, ...] = ()
+    if job is not None and job.asked == scenario:
+        points = job.result
+    _show(scenario, curves, points)
+
+
+def _show(scenario: Scenario, curves: RateCurves, points: tuple[SimulatedPoint, ...]) -> None:
+    now_per_s = mean_rate_per_s(scenario.workload)
+    left, right = st.columns(2)
+    with left:
+        show_figure(tpot_rate_figure(curves, points, now_per_s), key="decide.tpot")
+    with right:
+        if any(each.metrics["goodput_fraction"].mean is not None for each in points):
+            show_figure(goodput_rate_figure(curves, points), key="decide.goodput")
+        elif not scenario.slo.limits():
+            st.info("Set a limit under Deployment and objective to see who meets it.")
+        else:
+            st.info("Press Simulate the curve to see the share of requests within the objective.")
+    st.caption(words.CLOSED_LINES)
+
+
+def _basis(stored: StoredProfile, scenario: Scenario) -> LoadBasis:
+    """Kept for one acceptance and workload, whatever the load is."""
+    workload = scenario.workload.model_dump_json(exclude={"arrivals"})
+    key = ("load basis", *acceptance_key(stored, scenario), workload, scenario.seed)
+    found: LoadBasis = once(key, lambda: load_basis(stored, scenario))
+    return found

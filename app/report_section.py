@@ -1,0 +1,104 @@
+"""The last plan as it is handed over: preview, files, settings to copy, and what changed since."""
+
+import streamlit as st
+
+from app import library, words
+from app.errors import shown_errors
+from app.plan_section import KEY as PLAN_KEY
+from app.plan_section import PlanWithFiles, show_downloads
+from simcore.errors import PlanError
+from simcore.planner.document import Plan
+from simcore.planner.plan_diff import diff_plans
+from simcore.planner.plan_file import parse_plan
+from simcore.report.alerts import alerts_yaml
+from simcore.report.diff_text import diff_text
+from simcore.report.engine import EngineSettings
+from simcore.report.flags import engine_settings
+from simcore.report.load_test import load_test, load_test_script
+
+ALERT_ENGINES = ("vllm", "sglang")
+PREVIEW_HEIGHT = 900  # pixels
+PREFIX = "report"
+
+
+def show_report() -> None:
+    """Everything of the last plan of this session; without one, how to make it."""
+    job = st.session_state.get(PLAN_KEY)
+    made: PlanWithFiles | None = None if job is None else job.result
+    if made is None:
+        st.info(words.NO_PLAN)
+        st.page_link("app_pages/decide.py", label="Make the plan on the page Decide")
+        return
+    show_downloads(made)
+    _show_save(made.plan)
+    view = st.segmented_control(
+        "Show",
+        ["Report", "Engine settings", "Alerts", "Load test", "Against a saved plan"],
+        default="Report",
+        required=True,
+        key=f"{PREFIX}.view",
+    )
+    with shown_errors():
+        _show_view(str(view), made)
+
+
+def _show_view(view: str, made: PlanWithFiles) -> None:
+    if view == "Report":
+        st.iframe(made.report.decode("utf-8"), height=PREVIEW_HEIGHT)
+    elif view == "Engine settings":
+        for settings in engine_settings(made.plan).values():
+            _show_settings(settings)
+    elif view == "Alerts":
+        engine = st.segmented_control(
+            "Engine", ALERT_ENGINES, default="vllm", required=True, key=f"{PREFIX}.alerts"
+        )
+        st.code(alerts_yaml(made.plan, str(engine)), language="yaml")
+    elif view == "Load test":
+        st.code(load_test_script(load_test(made.plan)), language="bash", wrap_lines=True)
+    else:
+        _show_diff(made.plan)
+
+
+def _show_settings(settings: EngineSettings) -> None:
+    """Ready to paste; what the engine cannot do stands above the nearest that it can."""
+    st.subheader(f"{settings.engine} {settings.version}", divider="gray")
+    if settings.refusal is not None:
+        st.warning(f"{settings.refusal} Below is the nearest that it can do.")
+    st.code(settings.command, language="bash", wrap_lines=True)
+    for file in settings.files:
+        st.markdown(f"`{file.name}`")
+        st.code(file.content, language=file.name.rsplit(".", 1)[-1])
+    if settings.notes:
+        st.markdown("\n".join(f"- {note}" for note in settings.notes))
+
+
+def _show_save(plan: Plan) -> None:
+    with st.form(f"{PREFIX}.save", border=False):
+        left, right = st.columns([3, 1], vertical_alignment="bottom")
+        name = left.text_input(
+            "Keep this plan as",
+            value=plan.scenario.name,
+            key=f"{PREFIX}.name",
+            max_chars=library.MAX_NAME,
+            help=words.KEEP_PLAN,
+        )
+        if right.form_submit_button("Keep", width="stretch"):
+            with shown_errors():
+                library.save("plan", name, plan.model_dump_json())
+                st.success(f"Kept as {name.strip()}.")
+
+
+def _show_diff(plan: Plan) -> None:
+    """What changed from a kept plan to this one."""
+    kept = {each.name: each for each in library.saved("plan")}
+    if not kept:
+        st.info("No plan is kept yet. Keep one, change something, plan again, and compare.")
+        return
+    name = st.selectbox("From the kept plan", list(kept), key=f"{PREFIX}.kept")
+    try:
+        before = parse_plan(kept[name].content, name)
+    except PlanError as error:
+        st.error(str(error))
+    else:
+        st.code(diff_text(diff_plans(before, plan)), language=None, wrap_lines=True)
+    st.button("Forget it", key=f"{PREFIX}.forget", on_click=library.delete, args=("plan", name))

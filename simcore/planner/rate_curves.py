@@ -1,0 +1,164 @@
+"""One service several ways, from light load to saturation: closed form, and simulated."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from simcore.errors import ScenarioError
+from simcore.metrics.estimate import Estimate
+from simcore.metrics.replicated import simulate_seeds
+from simcore.planner.break_even import at_rate
+from simcore.planner.estimate import estimate_survival
+from simcore.planner.load_estimate import LoadBasis, LoadEstimate, estimate_load, load_basis
+from simcore.planner.replication import Progress, at_fixed_length, run_counter
+from simcore.planner.speedup_map import batch_size_table, map_batch_sizes, speedup_map
+from simcore.policy_defaults import DraftShape, default_policy
+from simcore.profile.store import StoredProfile
+from simcore.scenario import Scenario
+from simcore.workload.load import mean_rate_per_s
+
+NUM_RATES = 24
+LIGHTEST = 0.04  # of the largest rate that any of the ways can carry
+SIMULATED_METRICS = ("goodput_fraction", "goodput_per_s", "tpot.mean_s", "e2e.mean_s")
+
+
+@dataclass(frozen=True)
+class RateCurve:
+    """One way to serve, over the same rates."""
+
+    label: str
+    scenario: Scenario
+    points: tuple[LoadEstimate, ...]
+
+
+@dataclass(frozen=True)
+class RateCurves:
+    """All ways; the first is the reference that the others cross."""
+
+    rates_per_s: tuple[float, ...]
+    curves: tuple[RateCurve, ...]
+
+    def crossing_rate_per_s(self, index: int) -> float | None:
+        """The lowest rate from which way `index` has no shorter TPOT than the first; or None.
+
+        None where it is faster at every rate that both can carry, or never.
+        """
+        gains = [
+            one.tpot_s / other.tpot_s - 1.0
+            for one, other in zip(self.curves[0].points, self.curves[index].points, strict=True)
+            if one.is_stable and other.is_stable
+        ]
+        for place in range(1, len(gains)):
+            before, after = gains[place - 1], gains[place]
+            if before > 0.0 >= after:
+                share = before / (before - after)
+                low, high = self.rates_per_s[place - 1 : place + 1]
+                return low + share * (high - low)
+        return None
+
+
+@dataclass(frozen=True)
+class SimulatedPoint:
+    """One way at one rate, over several seeds."""
+
+    label: str
+    rate_per_s: float
+    metrics: dict[str, Estimate]  # SIMULATED_METRICS
+
+
+def ways_to_serve(stored: StoredProfile, scenario: Scenario) -> dict[str, Scenario]:
+    """Off, the draft length in force held fixed, and an adaptive policy; label -> scenario.
+
+    Adaptive is the scenario's own policy; where that is fixed, a table of draft lengths by batch
+    from the cost law and the recorded survival. Where γ is 0, off alone.
+    """
+    speculation = scenario.speculation
+    proposer, gamma = speculation.proposer, speculation.num_speculative_tokens
+    ways = {"off": at_fixed_length(scenario, scenario.seed, proposer, 0)}
+    if gamma == 0 or proposer is None:
+        return ways
+    name = f"{proposer}, γ = {gamma}"
+    if speculation.policy.kind != "fixed":
+        fixed = scenario.with_(**{"speculation.policy": {"kind": "fixed"}})
+        return ways | {f"{name} fixed": fixed, f"{name}, {speculation.policy.kind}": scenario}
+    ways[f"{name} fixed"] = scenario
+    shape = DraftShape.of(speculation)
+    if not shape.is_tree:
+        table = _table(stored, scenario, proposer, gamma)
+        policy = default_policy("batch_size_table", shape, table=table).model_dump(mode="json")
+        ways[f"up to γ = {gamma} by batch"] = scenario.with_(**{"speculation.policy": policy})
+    return ways
+
+
+def _table(
+    stored: StoredProfile, scenario: Scenario, proposer: str, gamma: int
+) -> tuple[tuple[int, int, int], ...]:
+    """Draft lengths up to γ by batch, at the context of a request in the middle of its output."""
+    requests = load_basis(stored, scenario).requests
+    context_tokens = float(np.mean(requests.prompt_tokens + requests.output_tokens / 2))
+    survivals = estimate_survival(stored, scenario, proposer)
+    domain = stored.profile.cost.domain
+    found = speedup_map(
+        stored,
+        proposer,
+        [each for length, each in survivals.items() if length <= gamma],
+        min(int(context_tokens), domain.max_context_tokens),
+        map_batch_sizes(domain.max_batch_size),
+    )
+    return batch_size_table(found, scenario.deployment.max_num_seqs)
+
+
+def rate_curves(
+    stored: StoredProfile, ways: Mapping[str, Scenario], basis: LoadBasis | None = None
+) -> RateCurves:
+    """Every way in closed form from LIGHTEST to the most that any can carry.
+
+    All ways have one workload. Raises ScenarioError where it has no rate, or a way has no closed
+    form.
+    """
+    first = next(iter(ways.values()))
+    if mean_rate_per_s(first.workload) is None:
+        raise ScenarioError(
+            f"{first.workload.arrivals.kind!r} arrivals have no rate to vary; choose a workload "
+            "with one"
+        )
+    basis = basis or load_basis(stored, first)
+    top = max(estimate_load(stored, each, basis).max_rate_per_s for each in ways.values())
+    rates_per_s = tuple(float(rate) for rate in np.linspace(LIGHTEST * top, top, NUM_RATES))
+    curves = tuple(
+        RateCurve(
+            label,
+            each,
+            tuple(estimate_load(stored, at_rate(each, rate), basis) for rate in rates_per_s),
+        )
+        for label, each in ways.items()
+    )
+    return RateCurves(rates_per_s, curves)
+
+
+def simulated_curves(
+    stored: StoredProfile,
+    ways: Mapping[str, Scenario],
+    rates_per_s: tuple[float, ...],
+    *,
+    num_seeds: int,
+    progress: Progress | None = None,
+) -> tuple[SimulatedPoint, ...]:
+    """Every way at every rate under the same seeds, with intervals over them."""
+    total = len(ways) * len(rates_per_s) * num_seeds
+    count = run_counter(progress, total)
+
+    def look(_result: object) -> None:
+        if count is not None:
+            count()
+
+    points = []
+    for label, each in ways.items():
+        for rate in rates_per_s:
+            found = simulate_seeds(at_rate(each, rate), num_seeds, stored=stored, on_result=look)
+            metrics = {name: found.metrics[name] for name in SIMULATED_METRICS}
+            points.append(SimulatedPoint(label, rate, metrics))
+    if progress is not None:
+        progress(total, total)
+    return tuple(points)

@@ -1,0 +1,69 @@
+"""The page Report: the last plan as files, settings, alerts, load test and difference."""
+
+import pytest
+
+pytest.importorskip("streamlit")
+
+from streamlit.testing.v1 import AppTest
+
+from app import library, link
+from app.launch import ENTRY
+from simcore.planner.plan_diff import diff_plans
+from simcore.planner.plan_file import parse_plan
+from simcore.report.alerts import alerts_yaml
+from simcore.report.diff_text import diff_text
+from simcore.report.flags import engine_settings
+from simcore.report.load_test import load_test, load_test_script
+from simcore.scenario_files import open_scenario
+
+PLAN = "decide.plan"
+
+
+@pytest.fixture
+def planned(finish) -> AppTest:
+    """A visit that has made a plan of few requests."""
+    scenario = open_scenario("h100_chat").with_(**{"workload.num_requests": 150})
+    at = AppTest.from_file(str(ENTRY), default_timeout=60)
+    at.query_params[link.PARAMETER] = link.encode(scenario)
+    at.run()
+    at.number_input(key="decide.replications").set_value(2)
+    next(each for each in at.button if each.label == "Make the plan").click().run()
+    finish(at, PLAN)
+    at.switch_page("app_pages/report.py").run()
+    assert not at.exception, at.exception
+    return at
+
+
+def _view(at: AppTest, name: str) -> list[str]:
+    at.segmented_control(key="report.view").set_value(name).run()
+    assert not at.exception, at.exception
+    assert not at.error
+    return [each.value.strip() for each in at.code]
+
+
+def test_without_a_plan_the_page_says_how_to_make_one():
+    at = AppTest.from_file(str(ENTRY), default_timeout=60).run()
+    at.switch_page("app_pages/report.py").run()
+    assert not at.exception
+    assert "no plan in this visit" in at.info[0].value
+
+
+def test_every_part_is_that_of_the_plan_and_a_kept_plan_shows_what_changed(planned):
+    plan = planned.session_state[PLAN].result.plan
+    shown = _view(planned, "Engine settings")
+    assert {each.command for each in engine_settings(plan).values()} <= set(shown)
+    assert _view(planned, "Alerts") == [alerts_yaml(plan, "vllm").strip()]
+    assert _view(planned, "Load test") == [load_test_script(load_test(plan)).strip()]
+    planned.text_input(key="report.name").set_value("first")
+    next(each for each in planned.button if each.label == "Keep").click().run()
+    (kept,) = library.saved("plan")
+    assert parse_plan(kept.content, kept.name) == plan
+    assert _view(planned, "Against a saved plan") == [diff_text(diff_plans(plan, plan)).strip()]
+
+
+def test_a_damaged_kept_plan_is_one_sentence_and_can_be_forgotten(planned):
+    library.save("plan", "broken", "{}")
+    planned.segmented_control(key="report.view").set_value("Against a saved plan").run()
+    assert "broken holds no plan" in planned.error[0].value
+    planned.button(key="report.forget").click().run()
+    assert library.saved("plan") == ()
