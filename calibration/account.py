@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from calibration.generate import Generated
 from calibration.serve.texts import ServedCycle
 
+MAX_REFUSED = 3  # drafts that a line shows
+
 
 def account_lines(generated: Generated) -> Iterator[str]:
     """What was asked, one line a cycle, and the sums."""
@@ -30,7 +32,7 @@ def _cycle_line(generated: Generated, number: int, cycle: ServedCycle) -> str:
     own = generated.decode(cycle.token_ids[cycle.accepted :])
     parts = [repr(drafts)] if drafts else []
     if own:
-        parts.append(f"{own!r}{_role(cycle)}")
+        parts.append(f"{own!r}{_role(generated, cycle)}")
     if cycle.ending is not None:
         parts.append(f"end: {cycle.ending.value}")
     proposed = "-" if cycle.is_prefill else str(cycle.draft.num_candidates)
@@ -38,13 +40,22 @@ def _cycle_line(generated: Generated, number: int, cycle: ServedCycle) -> str:
     return f"{number:>5}  {cycle.start:>5}  {proposed:>8}  {accepted:>8}  {' + '.join(parts)}"
 
 
-def _role(cycle: ServedCycle) -> str:
+def _role(generated: Generated, cycle: ServedCycle) -> str:
     """Where the target's own token comes from."""
     if cycle.is_prefill:
         return " (prefill)"
     if cycle.draft.num_candidates == 0:
         return ""
-    return " (bonus)" if cycle.has_bonus else " (instead of a draft)"
+    return " (bonus)" if cycle.has_bonus else f" (instead of {_refused(generated, cycle)})"
+
+
+def _refused(generated: Generated, cycle: ServedCycle) -> str:
+    """The drafts that stood where the target's token stands now, the first of many."""
+    end = cycle.path[-1] if cycle.path else -1
+    nodes = [node for node, parent in enumerate(cycle.draft.parents) if parent == end]
+    texts = [repr(generated.decode([cycle.draft.token_ids[node]])) for node in nodes]
+    more = [f"{len(texts) - MAX_REFUSED} more"] if len(texts) > MAX_REFUSED else []
+    return ", ".join([*texts[:MAX_REFUSED], *more])
 
 
 def _sums(generated: Generated) -> Iterator[str]:
@@ -55,6 +66,11 @@ def _sums(generated: Generated) -> Iterator[str]:
     mean = f", {emitted / len(cycles):.2f} tokens a cycle" if cycles else ""
     total_s = sum(took.total_s for took in generated.served.step_times)
     yield (
-        f"{len(generated.token_ids)} tokens in {len(cycles)} cycles after the prefill{mean}; "
+        f"{_counted(len(generated.token_ids), 'token')} in {_counted(len(cycles), 'cycle')} "
+        f"after the prefill{mean}; "
         f"{accepted} of {proposed} drafts accepted; {total_s:.2f} s"
     )
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"

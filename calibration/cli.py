@@ -14,6 +14,7 @@ from calibration.grid import QUICK_GRID, Grid, parse_numbers, parse_temperatures
 from calibration.measure import Measured, measure
 from calibration.models import load_model
 from calibration.progress import ProgressBars
+from calibration.provenance import use_threads
 from calibration.settings import MeasureSettings
 from simcore.errors import SpecplanError
 from simcore.serving.one_step import needs_compilation
@@ -115,8 +116,8 @@ def generate_command(
     contract: Annotated[
         str | None,
         typer.Option(
-            help="greedy, exact, block, specinfer, sequoia, top_k, typical or threshold; default: "
-            "greedy at temperature 0, else exact"
+            help="exact, greedy, token_wise, block, specinfer, sequoia, top_k, typical or "
+            "threshold; default: exact, which is greedy at temperature 0"
         ),
     ] = None,
     max_tokens: Annotated[int, typer.Option(help="largest output")] = 64,
@@ -138,10 +139,6 @@ def generate_command(
     as_json: AsJson = False,
 ) -> None:
     """Decode one prompt speculatively; the text, and what every cycle proposed and accepted."""
-    import torch  # noqa: PLC0415 - already imported by the models; named here for its threads
-
-    from calibration.provenance import physical_cores  # noqa: PLC0415 - as torch
-
     with one_line_errors():
         settings = GenerateSettings(
             prompt=prompt,
@@ -160,7 +157,7 @@ def generate_command(
             dtype=dtype,
             device=device,
         )
-        torch.set_num_threads(threads or physical_cores())
+        use_threads(threads)
         if needs_compilation() and sys.stderr.isatty():
             typer.echo("compiling the scheduler (once, about 15 s)", err=True)
         with ProgressBars() as bars:
@@ -192,10 +189,6 @@ def distill_command(
     as_json: AsJson = False,
 ) -> None:
     """Make a draft of a few of the target's layers, trained on the target's own text."""
-    import torch  # noqa: PLC0415 - already imported by the models; named here for its threads
-
-    from calibration.provenance import physical_cores  # noqa: PLC0415 - as torch
-
     with one_line_errors():
         asked = DistillSettings(
             num_layers=layers,
@@ -204,7 +197,7 @@ def distill_command(
             num_steps=steps,
             seed=seed,
         )
-        torch.set_num_threads(threads or physical_cores())
+        use_threads(threads)
         with ProgressBars() as bars:
             folder = distilled_draft(
                 load_model(target, dtype, device), QUICK if quick else asked, bars.track

@@ -55,6 +55,7 @@ def distilled_draft(
     """Folder of the draft of `target`; trained on the first call, cached by target and settings."""
     folder = cache_folder() / "drafts" / _key(target, settings)
     if not (folder / "config.json").is_file():
+        _check_layers(target, settings.num_layers)
         token_ids = self_generated_text(target, settings, track)
         draft = train_draft(target, token_ids, settings, track)
         _publish(draft, target, folder)
@@ -140,13 +141,19 @@ def _target_hidden(
     return torch.cat(states)  # [N, S, H]
 
 
-def _initial_draft(target: LanguageModel, num_layers: int) -> PreTrainedModel:
+def _check_layers(target: LanguageModel, num_layers: int) -> None:
+    """Raise CalibrationError where the target has fewer layers."""
     layers = getattr(target.model.base_model, "layers", None)
     if layers is None or len(layers) < num_layers:
         raise CalibrationError(
             f"cannot take {num_layers} layers of '{target.identity.name}', which has "
             f"{len(layers or [])} in base_model.layers; pass a draft with --draft"
         )
+
+
+def _initial_draft(target: LanguageModel, num_layers: int) -> PreTrainedModel:
+    _check_layers(target, num_layers)
+    layers = target.model.base_model.layers
     config = copy.deepcopy(target.model.config)
     config.num_hidden_layers = num_layers
     draft = AutoModelForCausalLM.from_config(

@@ -21,6 +21,7 @@ from calibration.promptset import Prompt, prompt_token_ids
 from calibration.proposers.lookahead import LookaheadShape
 from calibration.proposers.ngram import NgramProposer
 from calibration.proposers.suffix import SuffixProposer
+from calibration.randomness import MAX_SEED
 from calibration.serve.proposing import (
     Proposing,
     by_draft_model,
@@ -80,10 +81,10 @@ class GenerateSettings:
             )
         if not self.prompt.strip():
             raise CalibrationError("the prompt is empty; expected some text")
-        if self.max_tokens < 1 or self.seed < 0:
-            raise CalibrationError(
-                f"max_tokens {self.max_tokens}, seed {self.seed}; expected at least 1 and 0"
-            )
+        if self.max_tokens < 1:
+            raise CalibrationError(f"max_tokens is {self.max_tokens}; expected at least 1")
+        if not 0 <= self.seed <= MAX_SEED:
+            raise CalibrationError(f"seed is {self.seed}; expected 0 to 2^63 - 1")
         self._check_drafts()
 
     def _check_drafts(self) -> None:
@@ -133,13 +134,17 @@ class GenerateSettings:
 
     @property
     def rule(self) -> VerificationContract:
-        """By default greedy equality at temperature 0, exact sampling above."""
-        name = self.contract or ("greedy" if self.temperature == 0.0 else "exact")
+        """By default `exact`: greedy equality at temperature 0, exact sampling above."""
         topology = self.topology
         is_chain = topology is None or topology.width == 1
         drawn = self.proposer in ("layer_skip", "draft_model")
         siblings = SiblingRule.SEQUOIA if drawn else SiblingRule.TOP_K
-        return contract_named(name, is_chain=is_chain, siblings=siblings)
+        return contract_named(
+            self.contract or "exact",
+            is_chain=is_chain,
+            siblings=siblings,
+            is_greedy=self.temperature == 0.0,
+        )
 
 
 @dataclass(frozen=True)

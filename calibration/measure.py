@@ -1,8 +1,9 @@
 """One measurement from models to profile: distil, time, decode, fit, write."""
 
 import hashlib
+import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -54,12 +55,13 @@ def measure(
     Raises CalibrationError for what cannot be measured, before anything is written.
     """
     _check_output(settings.output)
-    torch.set_num_threads(settings.threads or provenance.physical_cores())
+    provenance.use_threads(settings.threads)
     prompts = read_prompts(settings.prompts, settings.prompts_per_domain)
     target = load_model(settings.target, settings.dtype, settings.device)
     encoded = encode_prompts(prompts, target.tokenizer, target.identity.vocab_size)
     clock = _PhaseClock()
     served = load_decoder(settings.target, settings.dtype, settings.device)
+    _check_context(settings, encoded, served.decoder.shape.max_context_tokens)
     draft_folder = _draft_folder(settings, target, track)
     draft = _draft(settings, target, draft_folder)
     clock.lap("draft")
@@ -123,6 +125,25 @@ def _check_output(output: Path) -> None:
         raise CalibrationError(
             f"output '{output}' exists and is no profile; expected a new or empty folder or a "
             "profile to replace; choose another --output"
+        )
+    above = next(folder for folder in output.absolute().parents if folder.exists())
+    if not above.is_dir() or not os.access(above, os.W_OK):
+        raise CalibrationError(
+            f"output '{output}' cannot be made, for nothing can be written in '{above}'; expected "
+            "a folder that can; choose another --output"
+        )
+
+
+def _check_context(
+    settings: MeasureSettings, encoded: Mapping[str, Sequence[Sequence[int]]], room: int
+) -> None:
+    """Texts are decoded the longest draft past their limit."""
+    longest = max(len(ids) for requests in encoded.values() for ids in requests)
+    behind = settings.max_tokens + max(settings.grid.gammas)
+    if longest + behind > room:
+        raise CalibrationError(
+            f"a prompt of {longest} tokens and {behind} of output and drafts exceed the {room} that"
+            " the target was made for; expected shorter prompts or fewer max_tokens"
         )
 
 

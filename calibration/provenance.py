@@ -9,6 +9,7 @@ from pathlib import Path
 
 import torch
 
+from calibration.errors import CalibrationError
 from simcore.profile.schema import Engine, Hardware
 from simcore.version import specplan_version
 
@@ -64,6 +65,16 @@ def cpu_name() -> str:
         if line.startswith("model name"):
             return line.split(":", 1)[1].strip()
     return platform.processor() or platform.machine()
+
+
+def use_threads(count: int | None) -> None:
+    """Let torch compute with so many threads, by default one a physical core.
+
+    Raises CalibrationError for fewer than one.
+    """
+    if count is not None and count < 1:
+        raise CalibrationError(f"threads is {count}; expected at least 1")
+    torch.set_num_threads(count or physical_cores())
 
 
 def physical_cores() -> int:

@@ -4,6 +4,8 @@ import hashlib
 
 import torch
 
+MAX_SEED = 2**63 - 1  # of scenarios, too
+
 
 def keyed_generator(device: torch.device, seed: int, *keys: str | int) -> torch.Generator:
     """A generator on `device` whose stream depends on `seed` and `keys` only."""

@@ -7,6 +7,7 @@ from pathlib import Path
 from calibration.distill import DistillSettings
 from calibration.errors import CalibrationError
 from calibration.grid import Grid
+from calibration.randomness import MAX_SEED
 
 NAME_PATTERN = r"[a-z0-9][a-z0-9_.-]*"
 PROPOSER_NAMES = ("ngram", "draft_model")
@@ -51,5 +52,5 @@ class MeasureSettings:
                 f"profile name is '{self.name}'; expected lower-case letters, digits and _ . - "
                 "after a letter or digit; pass another --name"
             )
-        if self.seed < 0:
-            raise CalibrationError(f"seed is {self.seed}; expected at least 0")
+        if not 0 <= self.seed <= MAX_SEED:
+            raise CalibrationError(f"seed is {self.seed}; expected 0 to 2^63 - 1")

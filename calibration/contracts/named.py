@@ -36,12 +36,19 @@ BY_RULE = {
 
 
 def contract_named(
-    name: str, *, is_chain: bool = True, siblings: SiblingRule = SiblingRule.TOP_K
+    name: str,
+    *,
+    is_chain: bool = True,
+    siblings: SiblingRule = SiblingRule.TOP_K,
+    is_greedy: bool = False,
 ) -> VerificationContract:
-    """A contract by name; `exact` is the sampling rule of the topology and of its siblings.
+    """A contract by name; `exact` is greedy equality where decoding `is_greedy`, else the sampling
+    rule of the topology and of its siblings.
 
     Raises CalibrationError for an unknown name.
     """
+    if name == "exact" and is_greedy:
+        return GREEDY
     if name in ("exact", Contract.EXACT_SAMPLING):
         return TOKEN_WISE if is_chain else BY_RULE[siblings]
     found = CONTRACTS.get(SHORT_NAMES.get(name, name))

@@ -48,7 +48,7 @@ def load_decoder(path: Path | None, dtype: str, device: str) -> LoadedModel:
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
     except (ValueError, OSError, KeyError) as error:
         raise CalibrationError(
-            f"'{weights.name}' has no tokenizer ({str(error).splitlines()[0]}); expected its files "
+            f"'{weights.name}' has no tokenizer that can be read; expected its files "
             "beside the weights"
         ) from error
     stored_as = quantization(weights.path) if weights.is_gguf else "none"

@@ -83,8 +83,9 @@ class Service:
             tokens = len(request.prompt_ids) + request.max_tokens
             if tokens > room:
                 raise CalibrationError(
-                    f"request {index} may grow to {tokens} tokens, the target was made for {room}; "
-                    "expected a shorter prompt or fewer max_tokens"
+                    f"request {index} may grow to {tokens} tokens, {len(request.prompt_ids)} of "
+                    f"them its prompt's; the target was made for {room}; expected a shorter prompt "
+                    "or fewer max_tokens"
                 )
 
     def _check_policy(self) -> None:

@@ -24,7 +24,7 @@ from calibration.validation.compare import (
 )
 from calibration.validation.own_prompts import other_prompts, profile_of_own_prompts
 from calibration.validation.plan import Plan
-from calibration.validation.predict import Prediction, predict, sha256_of
+from calibration.validation.predict import Prediction, predict, read_prediction, sha256_of
 from calibration.validation.results import Results
 from calibration.validation.rows import read_rows, write_rows
 from calibration.validation.runs import Bed, run_missing
@@ -57,6 +57,7 @@ def workload_command(
 ) -> None:
     """Choose prompts, record where the target ends, draw arrivals; writes requests.csv."""
     with one_line_errors():
+        _check_unpredicted(folder)
         rows = make_rows(Plan(), data, _target(), requests, seed)
         folder.mkdir(parents=True, exist_ok=True)
         write_rows(folder / "requests.csv", rows)
@@ -75,11 +76,7 @@ def predict_command(
     with one_line_errors():
         output = folder / OWN_PROMPTS if own_prompts else folder
         path, requests = output / "prediction.json", folder / "requests.csv"
-        if path.exists():
-            raise CalibrationError(
-                f"'{output}' holds a prediction; expected none: a prediction is made once, remove "
-                "it with its results to begin anew"
-            )
+        _check_unpredicted(output)
         stored = _profile(folder)
         if own_prompts:
             target = _target()
@@ -115,10 +112,10 @@ def compare_command(
 ) -> None:
     """Errors beside the noise floor; writes results.json."""
     with one_line_errors():
+        second_path = folder / OWN_PROMPTS / "prediction.json"
+        second = read_prediction(second_path, "predict --own-prompts")
         bed, runs_folder = new_bed(folder, data), _work(folder, work)
         law = _profile(folder).profile.cost
-        second_path = folder / OWN_PROMPTS / "prediction.json"
-        second = Prediction.model_validate_json(second_path.read_text(encoding="utf-8"))
         cells = []
         for name in bed.prediction.plan.cells():
             runs = load_runs(runs_folder, name)
@@ -149,6 +146,14 @@ def main() -> None:
     app(prog_name="python -m calibration.validation")
 
 
+def _check_unpredicted(folder: Path) -> None:
+    if (folder / "prediction.json").exists():
+        raise CalibrationError(
+            f"'{folder}' holds a prediction; expected none: a prediction is made once, remove "
+            "it with its results to begin anew, or name another --folder"
+        )
+
+
 def _json(found: Prediction | Results) -> str:
     return found.model_dump_json(indent=1) + "\n"
 
@@ -163,12 +168,7 @@ def _target() -> LoadedModel:
 
 def new_bed(folder: Path, data: Path) -> Bed:
     """Models, prompts and prediction; refuses what does not belong together."""
-    path = folder / "prediction.json"
-    if not path.is_file():
-        raise CalibrationError(
-            f"'{folder}' holds no prediction.json; expected one: run `predict` first, and commit it"
-        )
-    prediction = Prediction.model_validate_json(path.read_text(encoding="utf-8"))
+    prediction = read_prediction(folder / "prediction.json")
     if prediction.requests_sha256 != sha256_of(folder / "requests.csv"):
         raise CalibrationError(
             "requests.csv is not the one that was predicted; expected the same file: predict anew"

@@ -2,9 +2,11 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from zipfile import BadZipFile
 
 import numpy as np
 
+from calibration.errors import CalibrationError
 from calibration.serve.run import Served
 from simcore.acceptance.trace import TraceSet
 from simcore.records import Records
@@ -53,6 +55,12 @@ class KeptRun:
 
     @classmethod
     def load(cls, path: Path) -> "KeptRun":
-        """What `save` wrote."""
-        with np.load(path) as found:
-            return cls(**{**found, "core_share": float(found["core_share"])})
+        """What `save` wrote; raises CalibrationError where it is not whole."""
+        try:
+            with np.load(path) as found:
+                return cls(**{**found, "core_share": float(found["core_share"])})
+        except (OSError, ValueError, KeyError, TypeError, EOFError, BadZipFile) as error:
+            raise CalibrationError(
+                f"'{path}' is no finished run ({str(error).splitlines()[0]}); expected one: remove "
+                "it and `run` again"
+            ) from error

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from calibration import provenance
+from calibration.errors import CalibrationError
 from calibration.validation.figures import Figures, deviation_of, figures_of, mean_of
 from calibration.validation.plan import OFF, CellName, Plan
 from calibration.validation.rows import Row, read_rows
@@ -27,7 +28,7 @@ class PredictedCell(Frozen):
 
 
 class Prediction(Frozen):
-    """What is committed before the run."""
+    """What is committed before the run; `read_prediction` reads it."""
 
     date: str
     command: str
@@ -42,6 +43,19 @@ class Prediction(Frozen):
         """The prediction of one cell."""
         (found,) = (c for c in self.cells if (c.load, c.proposer) == tuple(name))
         return found
+
+
+def read_prediction(path: Path, command: str = "predict") -> Prediction:
+    """A committed prediction; raises CalibrationError where it is missing or not whole."""
+    try:
+        return Prediction.model_validate_json(path.read_text(encoding="utf-8"))
+    except OSError:
+        said = "there is none"
+    except ValueError as error:  # pydantic's, or bytes that are no text
+        said = f"it cannot be read ({str(error).splitlines()[0]})"
+    raise CalibrationError(
+        f"'{path}': {said}; expected a prediction: run `{command}`, and commit it"
+    )
 
 
 def predict(
@@ -95,8 +109,14 @@ def simulated(
 
 
 def sha256_of(path: Path) -> str:
-    """Of a file's bytes."""
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+    """Of a file's bytes; raises CalibrationError where there is none."""
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError as error:
+        raise CalibrationError(
+            f"cannot read '{path}' ({error.strerror}); expected it beside the prediction that "
+            "was made from it"
+        ) from error
 
 
 def recorded_workload(

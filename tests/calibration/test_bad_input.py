@@ -52,6 +52,8 @@ def refused(tmp_path: Path, tiny_pair, *options: str) -> str:
         (["--max-tokens", "0"], "max_tokens is 0"),
         (["--threads", "0"], "threads is 0"),
         (["--seed", "-3"], "seed is -3"),
+        (["--seed", str(2**63)], "expected 0 to 2^63 - 1"),
+        (["--max-tokens", "2040"], "exceed the 2048 that the target was made for"),
         (["--dtype", "int3"], "dtype 'int3'"),
         (["--device", "abacus"], "device 'abacus'"),
         (["--proposers", "oracle"], "proposers are ['oracle']"),
@@ -100,6 +102,15 @@ def test_an_output_that_holds_other_files_is_refused(tmp_path, tiny_pair):
     assert (tmp_path / "notes.txt").read_text(encoding="utf-8") == "keep me"
 
 
+def test_an_output_below_a_file_is_refused_before_anything_is_measured(tmp_path, monkeypatch):
+    monkeypatch.setattr("calibration.measure.load_model", None)  # calling it would raise
+    (tmp_path / "notes.txt").write_text("keep me", encoding="utf-8")
+    output = tmp_path / "notes.txt" / "deeper" / "profile"
+    result = CliRunner().invoke(app, ["measure", "--output", str(output)])
+    assert result.exit_code == 2, result.output
+    assert "nothing can be written in" in result.stderr
+
+
 def test_a_draft_with_another_tokenizer_is_refused(tmp_path, tiny_pair, target):
     folder = tmp_path / "stranger"
     model = random_model(1, 16, seed=0)
@@ -118,6 +129,7 @@ def test_a_folder_without_weights_is_no_model(tmp_path):
 
 
 def test_more_layers_than_the_target_has_cannot_be_distilled(target, tmp_path, monkeypatch):
+    monkeypatch.setattr("calibration.distill.self_generated_text", None)  # minutes come to nothing
     monkeypatch.setenv("SPECPLAN_CACHE", str(tmp_path))
     asked = DistillSettings(num_layers=9, num_sequences=2, sequence_tokens=4, num_steps=1)
     with pytest.raises(CalibrationError, match="cannot take 9 layers"):

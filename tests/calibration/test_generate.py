@@ -131,6 +131,28 @@ def test_the_account_names_every_cycle_and_its_sums_add_up(command, as_json):
     assert lines[-1] == found["text"].splitlines()[-1]
 
 
+def test_exact_at_temperature_0_is_greedy_equality(as_json, plain):
+    found = as_json(*of("draft_model"), "--contract", "exact", with_draft=True)
+    assert found["contract"] == "greedy_equality"
+    assert found["token_ids"] == plain["token_ids"]
+
+
+def test_the_account_shows_the_drafts_that_the_target_did_not_take(command, as_json, target):
+    options = [*of("draft_model"), "--tree", "2x3"]
+    found = as_json(*options, with_draft=True)
+    rows = command(*options, with_draft=True).stdout.splitlines()[2:]
+    refused = 0
+    for row, cycle in zip(rows, found["cycles"], strict=False):
+        end = cycle["path"][-1] if cycle["path"] else -1
+        drafts = zip(cycle["parents"], cycle["draft_ids"], strict=True)
+        below = [repr(target.tokenizer.decode([token])) for at, token in drafts if at == end]
+        cut = cycle["emitted"] == cycle["accepted"]
+        shown = f"(instead of {', '.join(below)})"
+        assert (shown in row) == (below != [] and not cut)
+        refused += shown in row
+    assert refused > 0
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -142,7 +164,9 @@ def test_the_account_names_every_cycle_and_its_sums_add_up(command, as_json):
         (["--tree", "2x2"], "without a proposer"),
         (["--proposer", "ngram", "--tree", "2x2", "--num-speculative-tokens", "3"], "both say"),
         (["--proposer", "ngram", "--num-speculative-tokens", "0"], "expected 1 to 64"),
-        (["--proposer", "ngram", "--contract", "exact"], "at temperature 0"),
+        (["--proposer", "ngram", "--contract", "token_wise"], "at temperature 0"),
+        (["--proposer", "ngram", "--threads", "-3"], "threads is -3"),
+        (["--threads", "0"], "threads is 0"),
         (["--proposer", "ngram", "--contract", "greedy", "--temperature", "1"], "temperature 1"),
         (
             ["--proposer", "ngram", "--tree", "2x2", "--contract", "block", "--temperature", "1"],
@@ -154,7 +178,9 @@ def test_the_account_names_every_cycle_and_its_sums_add_up(command, as_json):
         (["--proposer", "draft_model", "--draft", "nowhere"], "no model at 'nowhere'"),
         (["--target", "nowhere"], "no model at 'nowhere'"),
         (["--dtype", "int3"], "dtype 'int3'"),
-        (["--max-tokens", "0"], "max_tokens 0"),
+        (["--max-tokens", "0"], "max_tokens is 0"),
+        (["--seed", "-3"], "seed is -3"),
+        (["--seed", str(2**63)], "expected 0 to 2^63 - 1"),
         (["--max-tokens", "5000"], "the target was made for 2048"),
         (["--temperature", "-1"], "temperature"),
         (["--top-p", "0"], "top_p"),

@@ -1,6 +1,7 @@
 """SmolLM2 in this package's own forward, in float32 (slow; run by make validate)."""
 
 import importlib.util
+from dataclasses import replace
 
 import pytest
 
@@ -16,8 +17,10 @@ from calibration.proposers.layer_skip import LayerSkipProposer
 from calibration.proposers.lookahead import LookaheadProposer, LookaheadShape
 from calibration.proposers.ngram import NgramProposer
 from calibration.proposers.paged_draft_model import PagedDraftModel
+from calibration.serve.proposing import by_layer_skip
 from simcore.acceptance.tree import chain
 from tests.calibration.paging import Loop, whole_text_logits
+from tests.calibration.serving import FILLS_DYNAMIC, PROPOSERS, Pair, asked, outputs, served
 
 pytestmark = [
     pytest.mark.torch,
@@ -29,6 +32,7 @@ pytestmark = [
     ),
 ]
 NUM_TOKENS = 32
+NUM_TREE_TOKENS = 16
 LOOKAHEAD = LookaheadShape(window=4, ngram=3, guesses=3)
 TIE = 1e-3  # logits nearer than this may change places with the shape of a pass
 
@@ -90,6 +94,26 @@ def test_greedy_chains_give_the_plain_text_but_for_ties(smollm2, prompts, plain,
     for ids, expected, found in zip(prompts, plain, loop.run(), strict=True):
         if found != expected:
             _report_tie(decoder, ids, expected, found)
+
+
+@pytest.mark.parametrize("topology", ["fixture", "3 chains", "dynamic"])
+@pytest.mark.parametrize("kind", PROPOSERS)
+def test_greedy_trees_give_the_plain_text_but_for_ties(
+    smollm2, shallow_smollm2, prompts, plain, kind, topology
+):
+    if topology == "dynamic" and kind not in FILLS_DYNAMIC:
+        pytest.skip(f"{kind} fills static trees only")
+    pair = Pair(smollm2, load_decoder(shallow_smollm2, "float32", "cpu"))
+    requests = asked(prompts, NUM_TREE_TOKENS)
+    service = pair.service(kind, requests, topology, **{"deployment.kv_cache_tokens": 4000})
+    if kind == "layer_skip":
+        service = replace(service, proposing=by_layer_skip(smollm2, 24))
+    run, _ = served(service)
+    for ids, expected, found in zip(prompts, plain, outputs(run), strict=True):
+        if found != expected[: len(found)]:
+            _report_tie(smollm2.decoder, ids, expected[: len(found)], found)
+    if kind in ("layer_skip", "draft_model"):
+        assert run.records.requests["accepted_tokens"].sum() > 0
 
 
 def _report_tie(decoder, prompt, expected, found) -> None:

@@ -7,12 +7,15 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install .[calibration]")
 
+from typer.testing import CliRunner
+
 from calibration.contracts.named import contract_named
 from calibration.errors import CalibrationError
 from calibration.model.target import load_decoder
 from calibration.proposers.ngram import NgramProposer
 from calibration.serve.proposing import by_draft_model, by_lookup
 from calibration.serve.run import serve
+from calibration.validation.cli import app
 from calibration.validation.compare import (
     ComparedCell,
     Comparison,
@@ -82,6 +85,55 @@ def bed(data, models, tmp_path_factory) -> Bed:
     prediction = predict(PLAN, stored, folder / "requests.csv", ["predict", "--folder", "/a/b"])
     proposing = {"ngram": by_lookup(NgramProposer()), "draft_model": by_draft_model(draft)}
     return Bed(prediction, rows, prompts_of(rows, data, target), target, proposing)
+
+
+@pytest.fixture
+def half_written(tmp_path, bed):
+    """A folder with a prediction whose requests are missing."""
+    (tmp_path / "prediction.json").write_text(bed.prediction.model_dump_json(), encoding="utf-8")
+    return tmp_path
+
+
+def refusal(*arguments: str) -> str:
+    """The one line that a command of the validation ends with."""
+    result = CliRunner().invoke(app, list(arguments))
+    assert result.exit_code == 2, result.output
+    assert result.stdout == ""
+    (line,) = result.stderr.strip().splitlines()
+    assert line.startswith("error: ")
+    return line
+
+
+def test_missing_and_half_written_files_are_refused_in_one_line(tmp_path, half_written):
+    there = ["--folder", str(half_written)]
+    nowhere = ["--folder", str(tmp_path / "nowhere")]
+    assert "there is none; expected a prediction: run `predict`" in refusal("run", *nowhere)
+    assert "cannot read" in refusal("run", *there)
+    assert "run `predict --own-prompts`" in refusal("compare", *there)
+    assert "holds a prediction" in refusal("predict", *there)
+    assert "holds a prediction" in refusal("workload", *there)
+    path = half_written / "prediction.json"
+    path.write_text(path.read_text()[:500])
+    assert "it cannot be read" in refusal("run", *there)
+
+
+@pytest.mark.parametrize("text", ["", "half", "source,number\nmt_bench,1\n"])
+def test_requests_that_are_not_whole_are_refused(tmp_path, text):
+    (tmp_path / "requests.csv").write_text(text)
+    with pytest.raises(CalibrationError, match="expected the requests that `workload` writes"):
+        read_rows(tmp_path / "requests.csv")
+
+
+def test_no_requests_are_no_workload(data, models):
+    with pytest.raises(CalibrationError, match="requests is 0"):
+        make_rows(PLAN, data, models[0], 0, seed=0)
+
+
+def test_a_file_that_is_no_run_is_refused(tmp_path):
+    name = CellName("light", OFF)
+    run_path(tmp_path, name, 0).write_bytes(b"half a run")
+    with pytest.raises(CalibrationError, match="is no finished run"):
+        load_runs(tmp_path, name)
 
 
 def test_a_prompt_that_was_calibrated_on_is_refused():

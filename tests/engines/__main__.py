@@ -1,4 +1,4 @@
-"""Predict the engine, then measure it. docs/validation.md says how and what came out.
+"""Predict the engine, then measure it. docs/engine-checks.md says how.
 
 python -m tests.engines calibrate STUDY
 python -m tests.engines import STUDY
@@ -23,19 +23,14 @@ from tests.engines.table import write_page
 
 def main() -> None:
     """One command."""
-    parser = argparse.ArgumentParser(prog="python -m tests.engines", description=__doc__)
-    parser.add_argument("command", choices=("calibrate", "import", "predict", "measure", "table"))
-    parser.add_argument("study", nargs="?", choices=STUDIES)
-    parser.add_argument("conditions", nargs="*", help="of the study; default: all")
-    said = parser.parse_args()
+    said, study = _said()
     if said.command == "table":
         write_page(RESULTS)
         return
-    study = STUDIES[said.study or "tiny"]
-    reason = "no engine: run `make engines`" if not has_engine() else missing_models(study.name)
-    if reason is not None:
-        sys.exit(reason)
     folder = RESULTS / study.name
+    if reason := _missing(said.command, study, folder):
+        sys.stderr.write(f"error: {reason}\n")
+        sys.exit(2)
     if said.command == "calibrate":
         _take_core(study)
         calibrate(study, folder)
@@ -53,6 +48,44 @@ def main() -> None:
         if not said.conditions or condition.name in said.conditions:
             found = measure(study, condition, ids, predicted["rates_per_s"])
             _write(folder / f"measured_{condition.name}.json", found)
+
+
+def _said() -> tuple[argparse.Namespace, Study]:
+    """The command line; argparse ends the program where it is wrong."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.engines",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("command", choices=("calibrate", "import", "predict", "measure", "table"))
+    parser.add_argument("study", nargs="?", choices=STUDIES, default="tiny", help="default: tiny")
+    parser.add_argument("conditions", nargs="*", default=[], help="to measure; default: all")
+    said = parser.parse_args()
+    study = STUDIES[said.study]
+    names = [condition.name for condition in study.conditions]
+    if unknown := [name for name in said.conditions if name not in names]:
+        parser.error(
+            f"conditions {unknown} are not of study {study.name}; expected some of {names}"
+        )
+    if said.conditions and said.command != "measure":
+        parser.error(f"{said.command} takes no conditions; expected them with measure")
+    return said, study
+
+
+def _missing(command: str, study: Study, folder: Path) -> str | None:
+    """What the command lacks, and where it comes from; None: nothing."""
+    needed = {
+        "import": ("calibrate", [folder / "calibration.json"]),
+        "predict": ("import", [folder / kind / "profile.json" for kind in study.kinds()]),
+        "measure": ("predict", [folder / "predicted.json"]),
+    }
+    before, paths = needed.get(command, ("", []))
+    for path in paths:
+        if not path.is_file():
+            return f"no {path.name} in '{path.parent}'; run `{before} {study.name}` first"
+    if command != "import" and not has_engine():
+        return "no engine; run `make engines`"
+    return missing_models(study.name)
 
 
 def _take_core(study: Study) -> None:
