@@ -227,9 +227,9 @@ def _proposing(
     siblings = _siblings(settings, rule)
     match settings.proposer:
         case "ngram":
-            return by_lookup(NgramProposer())
+            return by_lookup(NgramProposer)
         case "suffix":
-            return by_lookup(SuffixProposer())
+            return by_lookup(SuffixProposer)
         case "lookahead":
             assert topology is not None
             guesses = topology.parents.count(-1)

@@ -154,7 +154,7 @@ def _proposers(settings: MeasureSettings, draft: LanguageModel | None) -> list[D
 
 
 def _proposing(settings: MeasureSettings, draft: Path | None) -> dict[str, Proposing]:
-    made = {"ngram": by_lookup(NgramProposer())}
+    made = {"ngram": by_lookup(NgramProposer)}
     if draft is not None:
         made["draft_model"] = by_draft_model(load_decoder(draft, settings.dtype, settings.device))
     return {name: made[name] for name in settings.proposers}

@@ -180,7 +180,7 @@ def new_bed(folder: Path, data: Path) -> Bed:
 
 def _proposing() -> dict[str, Proposing]:
     return {
-        "ngram": by_lookup(NgramProposer()),
+        "ngram": by_lookup(NgramProposer),
         "draft_model": by_draft_model(load_decoder(_draft_folder(), DTYPE, "cpu")),
     }
 

@@ -80,7 +80,7 @@ def bed(data, models, tmp_path_factory) -> Bed:
     write_rows(folder / "requests.csv", rows)
     stored = make_profile(folder / "profile", Recording())
     prediction = predict(PLAN, stored, folder / "requests.csv", ["predict", "--folder", "/a/b"])
-    proposing = {"ngram": by_lookup(NgramProposer()), "draft_model": by_draft_model(draft)}
+    proposing = {"ngram": by_lookup(NgramProposer), "draft_model": by_draft_model(draft)}
     return Bed(prediction, rows, prompts_of(rows, data, target), target, proposing)
 
 
