@@ -129,7 +129,7 @@ def draft_mismatches(target: ModelFacts, draft: ModelFacts) -> tuple[str, ...]:
     return tuple((*_vocabulary(target, draft), *_special_tokens(target, draft)))
 
 
-def check_draft(target: LanguageModel, draft: LanguageModel) -> None:
+def check_draft(target: LanguageModel | LoadedModel, draft: LanguageModel | LoadedModel) -> None:
     """Refuse a draft whose tokens mean something else than the target's."""
     reasons = draft_mismatches(model_facts(target), model_facts(draft))
     if reasons:

@@ -5,14 +5,14 @@ from dataclasses import asdict
 from datetime import date
 
 from calibration import provenance
-from calibration.models import LanguageModel
+from calibration.model.target import LoadedModel
 from calibration.proposers.ngram import NgramProposer
 from calibration.records import RecordPlan, Request, check_cycles
 from calibration.settings import MeasureSettings
 from simcore.profile.schema import Proposer, Provenance
 
 
-def proposer_entries(settings: MeasureSettings, draft: LanguageModel | None) -> dict[str, Proposer]:
+def proposer_entries(settings: MeasureSettings, draft: LoadedModel | None) -> dict[str, Proposer]:
     """The profile's entry of every measured proposer."""
     ngram = NgramProposer()
     sizes: dict[str, int | float | str] = {"max_n": ngram.max_n, "min_n": ngram.min_n}
@@ -29,7 +29,7 @@ def proposer_entries(settings: MeasureSettings, draft: LanguageModel | None) -> 
     return {name: entries[name] for name in settings.proposers}
 
 
-def title(settings: MeasureSettings, target: LanguageModel) -> str:
+def title(settings: MeasureSettings, target: LoadedModel) -> str:
     """What the profile is called on a page."""
     hardware = provenance.hardware(settings.device)
     cores = f", {hardware.threads} threads" if hardware.threads else ""
@@ -52,7 +52,7 @@ def provenance_entry(
     ]
     for plan in plans:
         check = check_cycles(requests[plan.key], max(settings.grid.gammas))
-        label = f"{plan.proposer.name}, {plan.domain}, T = {plan.sampling.temperature:g}"
+        label = f"{plan.proposer}, {plan.domain}, T = {plan.sampling.temperature:g}"
         if check is None:
             notes.append(f"record {plan.key} ({label}): no real cycle ran")
             continue

@@ -22,6 +22,7 @@ from calibration.proposers.lookahead import LookaheadShape
 from calibration.proposers.ngram import NgramProposer
 from calibration.proposers.suffix import SuffixProposer
 from calibration.randomness import MAX_SEED
+from calibration.serve.alone import serve_alone
 from calibration.serve.proposing import (
     Proposing,
     by_draft_model,
@@ -31,21 +32,15 @@ from calibration.serve.proposing import (
     grown_facts,
 )
 from calibration.serve.request import ServedRequest
-from calibration.serve.run import Served, serve
-from calibration.serve.service import Service
+from calibration.serve.run import Served
 from simcore.acceptance.topology.notation import parse_tree
 from simcore.acceptance.topology.sibling_rules import SiblingRule
 from simcore.acceptance.tree import DraftTree, chain
 from simcore.errors import TreeError
-from simcore.profile.schema import Contract, Sampling
-from simcore.scenario import Deployment, Scenario
-from simcore.speculation import Speculation
+from simcore.profile.schema import Sampling
 from simcore.validation import describe_validation_error
-from simcore.workload_kinds import BatchArrivals, RecordedLengths, Workload
 
 GENERATE_PROPOSERS = ("none", "ngram", "suffix", "lookahead", "layer_skip", "draft_model")
-BLOCK_SIZE = 16
-CHUNK_TOKENS = 512
 DEFAULT_GAMMA = 4
 LOOKAHEAD_TREE = "5x3"
 MIN_WINDOW = 5
@@ -217,8 +212,7 @@ def generate(settings: GenerateSettings, track: Track = silent) -> Generated:
     prompt_ids = prompt_token_ids(Prompt("generate", settings.prompt), target.tokenizer)
     proposing = _proposing(settings, target, rule, topology, track)
     request = ServedRequest(tuple(prompt_ids), settings.max_tokens, transforms=Transforms(sampling))
-    scenario = _scenario(settings, topology, len(prompt_ids), proposing)
-    served = serve(Service(scenario, [request], target, proposing), rule)
+    served = serve_alone(target, request, rule, proposing, topology, seed=settings.seed)
     return Generated(settings, target, rule, prompt_ids, served)
 
 
@@ -232,9 +226,9 @@ def _proposing(
     siblings = _siblings(settings, rule)
     match settings.proposer:
         case "ngram":
-            return by_lookup(NgramProposer())
+            return by_lookup(NgramProposer)
         case "suffix":
-            return by_lookup(SuffixProposer())
+            return by_lookup(SuffixProposer)
         case "lookahead":
             assert topology is not None
             guesses = topology.parents.count(-1)
@@ -276,40 +270,3 @@ def _distilled(settings: GenerateSettings, track: Track) -> Path:
     """That of `python -m calibration distill`, whatever numbers the text is decoded in."""
     target = load_model(settings.target, DISTILL_DTYPE, settings.device)
     return distilled_draft(target, DistillSettings(), track)
-
-
-def _scenario(
-    settings: GenerateSettings,
-    topology: DraftTree | None,
-    prompt_tokens: int,
-    proposing: Proposing | None,
-) -> Scenario:
-    """One request alone, with room for whatever it may hold."""
-    speculation, num_nodes = Speculation(), 0
-    if topology is not None and proposing is not None:
-        num_nodes = topology.num_nodes + proposing.extra_slots(topology, shares_blocks=True)
-        speculation = Speculation(
-            proposer=settings.proposer,
-            num_speculative_tokens=topology.depth,
-            tree=topology.parents if topology.width > 1 else None,
-        )
-    is_greedy = settings.temperature == 0.0
-    tokens = prompt_tokens + settings.max_tokens + 2 * (1 + num_nodes) + 2 * BLOCK_SIZE
-    draft = proposing.draft if proposing is not None else None
-    return Scenario(
-        name="generate",
-        profile="none",
-        contract=Contract.GREEDY_EQUALITY if is_greedy else Contract.EXACT_SAMPLING,
-        sampling=settings.sampling,
-        workload=Workload(
-            arrivals=BatchArrivals(kind="batch"), lengths=RecordedLengths(kind="recorded")
-        ),
-        deployment=Deployment(
-            max_num_seqs=1,
-            max_num_batched_tokens=max(CHUNK_TOKENS, 1 + num_nodes),
-            block_size=BLOCK_SIZE,
-            kv_cache_tokens=tokens * (2 if draft is not None else 1),
-        ),
-        speculation=speculation,
-        seed=settings.seed,
-    )

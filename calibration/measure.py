@@ -3,7 +3,7 @@
 import hashlib
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,14 +16,13 @@ from calibration.costs import timed_rounds
 from calibration.distill import distilled_draft
 from calibration.entries import proposer_entries, provenance_entry, title
 from calibration.errors import CalibrationError
-from calibration.model.target import load_decoder
-from calibration.models import LanguageModel, load_model
+from calibration.model.target import LoadedModel, load_decoder
+from calibration.models import load_model
 from calibration.progress import Track, silent
 from calibration.promptset import encode_prompts, read_prompts
-from calibration.proposers.draft_model import DraftModelProposer
 from calibration.proposers.ngram import NgramProposer
-from calibration.proposers.protocol import Proposer as DraftSource
 from calibration.records import (
+    Decoding,
     TraceSettings,
     acceptance_record,
     measure_requests,
@@ -57,13 +56,13 @@ def measure(
     _check_output(settings.output)
     provenance.use_threads(settings.threads)
     prompts = read_prompts(settings.prompts, settings.prompts_per_domain)
-    target = load_model(settings.target, settings.dtype, settings.device)
+    target = load_decoder(settings.target, settings.dtype, settings.device)
+    assert target.tokenizer is not None  # a loaded folder has one
     encoded = encode_prompts(prompts, target.tokenizer, target.identity.vocab_size)
+    _check_context(settings, target, encoded)
     clock = _PhaseClock()
-    served = load_decoder(settings.target, settings.dtype, settings.device)
-    _check_context(settings, encoded, served.decoder.shape.max_context_tokens)
-    draft_folder = _draft_folder(settings, target, track)
-    draft = _draft(settings, target, draft_folder)
+    draft = _draft(settings, target, track)
+    decoding = Decoding(target, _proposing(settings, draft))
     clock.lap("draft")
     settings = replace(settings, threads=torch.get_num_threads())
     work = WorkFolder(
@@ -71,8 +70,8 @@ def measure(
     )
     text_ids = [token for requests in encoded.values() for ids in requests for token in ids]
     rounds = timed_rounds(
-        served,
-        _proposing(settings, draft_folder),
+        target,
+        decoding.proposing,
         settings.grid,
         text_ids,
         settings.num_rounds,
@@ -80,8 +79,8 @@ def measure(
         track,
     )
     clock.lap("timing")
-    plans = plan_records(_proposers(settings, draft), list(encoded), settings.temperatures)
-    requests = measure_requests(target, plans, encoded, _trace_settings(settings), work, track)
+    plans = plan_records(settings.proposers, list(encoded), settings.temperatures)
+    requests = measure_requests(decoding, plans, encoded, _trace_settings(settings), work, track)
     clock.lap("decoding")
     cost = samples_table(rounds)
     profile = Profile(
@@ -135,30 +134,24 @@ def _check_output(output: Path) -> None:
 
 
 def _check_context(
-    settings: MeasureSettings, encoded: Mapping[str, Sequence[Sequence[int]]], room: int
+    settings: MeasureSettings, target: LoadedModel, encoded: dict[str, list[list[int]]]
 ) -> None:
-    """Texts are decoded the longest draft past their limit."""
+    """Refuse texts that the target was not made for now, not when hours have been measured."""
+    room_tokens = target.decoder.shape.max_context_tokens
+    output_tokens = settings.max_tokens + max(settings.grid.gammas)
     longest = max(len(ids) for requests in encoded.values() for ids in requests)
-    behind = settings.max_tokens + max(settings.grid.gammas)
-    if longest + behind > room:
+    if longest + output_tokens > room_tokens:
         raise CalibrationError(
-            f"a prompt of {longest} tokens and {behind} of output and drafts exceed the {room} that"
-            " the target was made for; expected shorter prompts or fewer max_tokens"
+            f"a prompt of {longest} tokens may grow by {output_tokens}, the target was made for "
+            f"{room_tokens}; expected less: lower --max-tokens or leave the prompt out"
         )
 
 
-def _draft_folder(settings: MeasureSettings, target: LanguageModel, track: Track) -> Path | None:
+def _draft(settings: MeasureSettings, target: LoadedModel, track: Track) -> LoadedModel | None:
     if "draft_model" not in settings.proposers:
         return None
-    return settings.draft or distilled_draft(target, settings.distill, track)
-
-
-def _draft(
-    settings: MeasureSettings, target: LanguageModel, folder: Path | None
-) -> LanguageModel | None:
-    if folder is None:
-        return None
-    draft = load_model(folder, settings.dtype, settings.device)
+    folder = settings.draft or _distilled(settings, track)
+    draft = load_decoder(folder, settings.dtype, settings.device)
     check_draft(target, draft)
     if settings.draft is None:  # its folder is named by a hash
         layers = settings.distill.num_layers
@@ -167,17 +160,15 @@ def _draft(
     return draft
 
 
-def _proposers(settings: MeasureSettings, draft: LanguageModel | None) -> list[DraftSource]:
-    made: dict[str, DraftSource] = {"ngram": NgramProposer()}
-    if draft is not None:
-        made["draft_model"] = DraftModelProposer(draft)
-    return [made[name] for name in settings.proposers]
+def _distilled(settings: MeasureSettings, track: Track) -> Path:
+    trained = load_model(settings.target, settings.dtype, settings.device)
+    return distilled_draft(trained, settings.distill, track)
 
 
-def _proposing(settings: MeasureSettings, draft: Path | None) -> dict[str, Proposing]:
-    made = {"ngram": by_lookup(NgramProposer())}
+def _proposing(settings: MeasureSettings, draft: LoadedModel | None) -> dict[str, Proposing]:
+    made = {"ngram": by_lookup(NgramProposer)}
     if draft is not None:
-        made["draft_model"] = by_draft_model(load_decoder(draft, settings.dtype, settings.device))
+        made["draft_model"] = by_draft_model(draft)
     return {name: made[name] for name in settings.proposers}
 
 
@@ -193,8 +184,8 @@ def _trace_settings(settings: MeasureSettings) -> TraceSettings:
 
 def _fingerprint(
     settings: MeasureSettings,
-    target: LanguageModel,
-    draft: LanguageModel | None,
+    target: LoadedModel,
+    draft: LoadedModel | None,
     encoded: dict[str, list[list[int]]],
 ) -> dict[str, Any]:
     """Everything that the partial results depend on; paths only by what lies there."""

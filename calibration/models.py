@@ -63,13 +63,6 @@ class LanguageModel:
         return logits
 
 
-def crop_cache(cache: DynamicCache, kept_tokens: int) -> None:
-    """Forget everything after the first `kept_tokens` tokens of every request."""
-    surplus_tokens = cache.get_seq_length() - kept_tokens
-    if surplus_tokens > 0:
-        cache.crop(-surplus_tokens)
-
-
 def load_model(path: Path | None, dtype: str, device: str) -> LanguageModel:
     """Load a Hugging Face folder or GGUF file (None: the default target) offline."""
     if dtype not in DTYPES:

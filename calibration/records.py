@@ -5,22 +5,27 @@ the others with the first proposer's only: greedy text does not depend on the pr
 text follows the target's distribution under all of them, so a trace over it is just as exact.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from calibration.decode import Decoded, decode
-from calibration.models import LanguageModel
+from calibration.contracts.named import chain_contract
+from calibration.contracts.transforms import Transforms
+from calibration.model.target import LoadedModel
 from calibration.progress import Track
-from calibration.proposers.draft_model import DraftModelProposer
 from calibration.proposers.ngram import NgramProposer
-from calibration.proposers.protocol import Proposer
-from calibration.randomness import keyed_generator
+from calibration.randomness import keyed_seed
+from calibration.serve.alone import serve_alone
+from calibration.serve.proposing import Proposing
+from calibration.serve.request import ServedRequest
+from calibration.serve.run import Served
+from calibration.serve.texts import ServedCycle
 from calibration.traces import RequestTrace, draft_trace, ngram_trace, walk_emitted_tokens
 from calibration.workfolder import WorkFolder
+from simcore.acceptance.tree import chain
 from simcore.profile.schema import AcceptanceRecord, Contract, Sampling
 
 
@@ -40,10 +45,44 @@ class RecordPlan:
     """One acceptance record to be measured; `base` is the record whose text it may share."""
 
     key: int
-    proposer: Proposer
+    proposer: str
     sampling: Sampling
     domain: str
     base: int
+
+
+@dataclass(frozen=True)
+class Decoding:
+    """What texts are made with: the serving loop's own target and proposers, by name."""
+
+    target: LoadedModel
+    proposing: Mapping[str, Proposing]
+
+    def trace(
+        self,
+        plan: RecordPlan,
+        prompt_ids: Sequence[int],
+        text_ids: Sequence[int],
+        output_tokens: int,
+        max_gamma: int,
+        rng: np.random.Generator,
+    ) -> RequestTrace:
+        """What the plan's proposer would have done at every start of a text."""
+        draft = self.proposing[plan.proposer].draft
+        if draft is not None:
+            return draft_trace(
+                self.target,
+                draft,
+                prompt_ids,
+                text_ids,
+                output_tokens,
+                max_gamma,
+                plan.sampling,
+                rng,
+            )
+        if plan.proposer == NgramProposer.name:
+            return ngram_trace(NgramProposer(), prompt_ids, text_ids, output_tokens, max_gamma)
+        raise TypeError(f"no trace is defined for proposer {plan.proposer!r}")
 
 
 @dataclass(frozen=True)
@@ -57,7 +96,7 @@ class Request:
 
 
 def plan_records(
-    proposers: Sequence[Proposer], domains: Sequence[str], temperatures: Sequence[float]
+    proposers: Sequence[str], domains: Sequence[str], temperatures: Sequence[float]
 ) -> list[RecordPlan]:
     """Every proposer × temperature × domain, numbered in that order."""
     per_proposer = len(temperatures) * len(domains)
@@ -79,7 +118,7 @@ def plan_records(
 
 
 def measure_requests(
-    target: LanguageModel,
+    decoding: Decoding,
     plans: Sequence[RecordPlan],
     prompts: dict[str, list[list[int]]],
     settings: TraceSettings,
@@ -96,7 +135,7 @@ def measure_requests(
             shared = plan.base != plan.key and index >= settings.decoded_per_domain
             text_ids = finished[plan.base][index].text_ids if shared else None
             request = _measure_request(
-                target, plan, index, prompts[plan.domain][index], text_ids, settings
+                decoding, plan, index, prompts[plan.domain][index], text_ids, settings
             )
             work.save(piece, asdict(request))
         else:
@@ -106,61 +145,48 @@ def measure_requests(
 
 
 def _measure_request(
-    target: LanguageModel,
+    decoding: Decoding,
     plan: RecordPlan,
     index: int,
     prompt_ids: list[int],
     text_ids: list[int] | None,
     settings: TraceSettings,
 ) -> Request:
-    real = Decoded([], [], "")
+    cycles: Sequence[ServedCycle] = ()
     if text_ids is None:
-        real = decode(
-            target,
-            plan.proposer,
-            prompt_ids,
-            num_speculative_tokens=settings.max_gamma,
-            sampling=plan.sampling,
-            max_tokens=settings.max_tokens + settings.max_gamma,
-            generator=keyed_generator(target.device, settings.seed, "decode", plan.key, index),
-        )
-        text_ids = real.token_ids
+        served = _decode(decoding, plan, index, prompt_ids, settings)
+        text_ids, cycles = served.texts[0].output_ids, served.cycles
     output_tokens = min(settings.max_tokens, len(text_ids))
-    trace = _trace(target, plan, index, prompt_ids, text_ids, output_tokens, settings)
-    kept = [cycle for cycle in real.cycles if cycle.start < output_tokens]
+    trace = decoding.trace(
+        plan,
+        prompt_ids,
+        text_ids,
+        output_tokens,
+        settings.max_gamma,
+        np.random.default_rng([settings.seed, plan.key, index]),
+    )
+    kept = [cycle for cycle in cycles if not cycle.is_prefill and cycle.start < output_tokens]
     return Request(
         text_ids,
         trace,
-        [min(cycle.emitted, output_tokens - cycle.start) for cycle in kept],
-        sum(cycle.proposed > 0 for cycle in kept),
+        [min(len(cycle.token_ids), output_tokens - cycle.start) for cycle in kept],
+        sum(cycle.draft.num_candidates > 0 for cycle in kept),
     )
 
 
-def _trace(
-    target: LanguageModel,
-    plan: RecordPlan,
-    index: int,
-    prompt_ids: list[int],
-    text_ids: list[int],
-    output_tokens: int,
-    settings: TraceSettings,
-) -> RequestTrace:
-    proposer, gamma = plan.proposer, settings.max_gamma
-    if isinstance(proposer, NgramProposer):
-        return ngram_trace(proposer, prompt_ids, text_ids, output_tokens, gamma)
-    if isinstance(proposer, DraftModelProposer):
-        rng = np.random.default_rng([settings.seed, plan.key, index])
-        return draft_trace(
-            target,
-            proposer.draft,
-            prompt_ids,
-            text_ids,
-            output_tokens,
-            gamma,
-            plan.sampling,
-            rng,
-        )
-    raise TypeError(f"no trace is defined for proposer {proposer.name!r}")
+def _decode(
+    decoding: Decoding, plan: RecordPlan, index: int, prompt_ids: list[int], settings: TraceSettings
+) -> Served:
+    max_tokens = settings.max_tokens + settings.max_gamma
+    transforms = Transforms(plan.sampling)
+    return serve_alone(
+        decoding.target,
+        ServedRequest(tuple(prompt_ids), max_tokens, transforms=transforms),
+        chain_contract(plan.sampling),
+        decoding.proposing[plan.proposer],
+        chain(settings.max_gamma),
+        seed=keyed_seed(settings.seed, "decode", plan.key, index),
+    )
 
 
 def _restore(saved: dict[str, Any]) -> Request:
@@ -186,7 +212,7 @@ def acceptance_record(
     greedy = plan.sampling.temperature == 0.0
     return AcceptanceRecord(
         key=plan.key,
-        proposer=plan.proposer.name,
+        proposer=plan.proposer,
         domain=plan.domain,
         sampling=plan.sampling,
         contract=Contract.GREEDY_EQUALITY if greedy else Contract.EXACT_SAMPLING,

@@ -16,10 +16,11 @@ NOTHING_TO_EMIT = (
 )
 
 
-def token_probabilities(
-    logits: torch.Tensor, sampling: Sampling, min_p: float = 0.0
-) -> torch.Tensor:
-    """Probabilities [..., V] of `logits` [..., V]; float64 stays float64, others become float32."""
+def token_probabilities(logits: torch.Tensor, sampling: Sampling) -> torch.Tensor:
+    """Probabilities [..., V] of `logits` [..., V]; float64 stays float64, others become float32.
+
+    Penalty, bias and constraint, which `sampling` may state, are for the caller to apply before.
+    """
     scores = logits if logits.dtype == torch.float64 else logits.float()
     if sampling.temperature == 0.0:
         top = scores.argmax(dim=-1, keepdim=True)  # [..., 1]
@@ -31,7 +32,7 @@ def token_probabilities(
     probabilities = torch.softmax(scores, dim=-1)
     if sampling.top_p < 1.0:
         probabilities = _nucleus(probabilities, sampling.top_p)
-    return _likely(probabilities, min_p) if min_p > 0.0 else probabilities
+    return _likely(probabilities, sampling.min_p) if sampling.min_p > 0.0 else probabilities
 
 
 def _nucleus(probabilities: torch.Tensor, top_p: float) -> torch.Tensor:

@@ -12,13 +12,18 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from calibration.models import LanguageModel
+from calibration.model.target import LoadedModel
+from calibration.paged.cache import KVCache
+from calibration.paged.plan import plan_step
+from calibration.paged.query import chunk
+from calibration.paged.tables import Holding
 from calibration.proposers.ngram import NgramProposer, matches
 from calibration.sampling import token_probabilities
 from simcore.acceptance.topology.recorded_children import COLUMNS, MAX_DRAWN_CHILDREN
 from simcore.acceptance.topology.sibling_rules import SiblingRule, draw_child
 from simcore.profile.schema import Sampling
 
+BLOCK_SIZE = 16
 RANK_ABSENT = 32767
 MAX_RATIO = 1000.0
 SIGNIFICANT_DIGITS = 3
@@ -93,8 +98,8 @@ def _shares(
 
 @torch.inference_mode()
 def draft_trace(
-    target: LanguageModel,
-    draft: LanguageModel,
+    target: LoadedModel,
+    draft: LoadedModel,
     prompt_ids: Sequence[int],
     text_ids: Sequence[int],
     output_tokens: int,
@@ -108,7 +113,7 @@ def draft_trace(
     emitted token v, the draft was accepted with probability min(1, q(v)/p(v)), drawn from `rng`
     per start and depth. Confidence is the untempered one under greedy.
     """
-    realised = torch.tensor(list(text_ids), device=draft.device)[:, None]  # [T, 1]
+    realised = torch.tensor(list(text_ids), device=draft.decoder.device)[:, None]  # [T, 1]
     logits = _text_logits(draft, prompt_ids, text_ids)  # [T, V]
     rank = (logits > logits.gather(-1, realised)).sum(-1).clamp_max(RANK_ABSENT - 1).tolist()
     greedy = sampling.temperature == 0.0
@@ -157,11 +162,18 @@ def _accepting_children(
 
 
 def _text_logits(
-    model: LanguageModel, prompt_ids: Sequence[int], text_ids: Sequence[int]
+    model: LoadedModel, prompt_ids: Sequence[int], text_ids: Sequence[int]
 ) -> torch.Tensor:
-    """Logits [T, V] that predict each of the T tokens of the text."""
-    read = torch.tensor([[*prompt_ids, *text_ids][:-1]])  # [1, P + T - 1]
-    return model.forward(read, keep_tokens=len(text_ids))[0]
+    """Logits [T, V] that predict each of the T tokens of the text, in one pass over all of it."""
+    read = [*prompt_ids, *text_ids][:-1]  # [P + T - 1]
+    decoder, num_blocks = model.decoder, -(-len(read) // BLOCK_SIZE)
+    cache = KVCache(
+        decoder.shape, num_blocks, BLOCK_SIZE, dtype=decoder.dtype, device=decoder.device
+    )
+    cache.target.tables.follow([Holding(0, num_blocks)])
+    query = chunk(0, read, 0, num_scored=len(text_ids))
+    plan = plan_step([query], cache.target.tables, decoder.device)
+    return decoder.forward(plan, cache.target.kv)
 
 
 def _leading(agree: npt.NDArray[np.bool_]) -> int:

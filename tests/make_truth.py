@@ -60,16 +60,12 @@ def _loop() -> Study:
 
 def _choice(found: dict[str, Any]) -> Choice:
     """The loop's results give the change of E2E by speculating; a speed-up is its inverse."""
-    noise, measured = found["noise"], found["measured_change"]
-    verdict = "right" if found["is_right"] else "wrong"
-    if noise is not None and abs(measured) <= noise:
-        verdict = "too close"
     return Choice(
         cell=f"{found['proposer']}/{found['load']}",
         predicted=1.0 / (1.0 + found["predicted_change"]),
-        measured=1.0 / (1.0 + measured),
-        noise=noise,
-        verdict=verdict,
+        measured=1.0 / (1.0 + found["measured_change"]),
+        noise=found["noise"],
+        verdict=found["verdict"],
     )
 
 

@@ -125,7 +125,7 @@ class Transforms:
     ) -> torch.Tensor:
         """The distributions [..., V] that are sampled; all zero where no token is allowed."""
         scores = self.scores(logits, histories, allowed)
-        found = token_probabilities(scores, self.sampling, self.min_p)
+        found = token_probabilities(scores, self.identity)
         if self.constraint is None and not self.logit_bias:
             return found
         return found.masked_fill(scores.isneginf().all(dim=-1, keepdim=True), 0.0)

@@ -38,7 +38,6 @@ class NgramProposer:
                 f"n-gram sizes {self.min_n}..{self.max_n}; expected 1 <= min_n <= max_n"
             )
 
-    own_model = None
     fills_dynamic_trees = False  # it ranks by recency
 
     def proposes_point_mass(self, sampling: Sampling) -> bool:
@@ -89,9 +88,6 @@ class NgramProposer:
                 for tokens in token_ids.numpy()
             ]
         )
-
-    def keep(self, num_tokens: int) -> None:
-        """Nothing to forget: every lookup reads the whole text."""
 
 
 def lookup(tokens: Tokens, max_n: int, min_n: int) -> Tokens:

@@ -1,4 +1,4 @@
-"""What the decoding loop asks of any proposer."""
+"""What a lookup is asked for; proposers that read with a model are in tree_protocol."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,7 +7,6 @@ from typing import Protocol, runtime_checkable
 import torch
 
 from calibration.contracts.candidates import Candidates, chain_candidates
-from calibration.models import LanguageModel
 from simcore.acceptance.topology.dynamic_tree import DynamicShape
 from simcore.acceptance.topology.sibling_rules import SiblingRule
 from simcore.acceptance.tree import DraftTree
@@ -55,22 +54,12 @@ class Proposal:
         return found
 
 
-def empty_proposal(batch_size: int) -> Proposal:
-    """Nothing proposed: plain decoding."""
-    return Proposal(torch.zeros((batch_size, 0), dtype=torch.int64), (0,) * batch_size, None)
-
-
 class Proposer(Protocol):
-    """Proposes chains for a batch of requests of equal length and follows what was committed."""
+    """Proposes chains for a batch of requests of equal length, from their texts alone."""
 
     @property
     def name(self) -> str:
         """Key of the proposer in the profile."""
-        ...
-
-    @property
-    def own_model(self) -> LanguageModel | None:
-        """The model whose KV it keeps, which reads the prompt as well; None without one."""
         ...
 
     def proposes_point_mass(self, sampling: Sampling) -> bool:
@@ -85,10 +74,6 @@ class Proposer(Protocol):
         generators: list[torch.Generator],
     ) -> Proposal:
         """At most γ drafts to follow `token_ids` [B, S], the text so far, on the host."""
-        ...
-
-    def keep(self, num_tokens: int) -> None:
-        """Only the first `num_tokens` tokens of every request have been committed."""
         ...
 
 

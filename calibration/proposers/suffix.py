@@ -75,7 +75,6 @@ class SuffixProposer:
     """
 
     name = "suffix"
-    own_model = None
     fills_dynamic_trees = True
 
     def __init__(self, settings: SuffixSettings | None = None) -> None:
@@ -129,9 +128,6 @@ class SuffixProposer:
         """Trees for `token_ids` [B, S]: continuations by frequency, the best match's."""
         del sampling, generators
         return tree_proposal(self._best_trees(token_ids, partial(ranked_tree, topology)))
-
-    def keep(self, num_tokens: int) -> None:
-        """Nothing to forget: only committed text was read."""
 
     def _best_trees(self, token_ids: torch.Tensor, build: Build) -> list[RankedTree]:
         return [self._best_tree(self._text(row), build) for row in token_ids.numpy()]

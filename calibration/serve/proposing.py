@@ -39,10 +39,10 @@ class Proposing:
         return self.window_tokens
 
 
-def by_lookup(proposer: Proposer) -> Proposing:
-    """N-gram or suffix lookup in the request's own text."""
+def by_lookup(make: Callable[[], Proposer]) -> Proposing:
+    """N-gram or suffix lookup. A run gets its own: what one learnt is no other's to offer."""
     return Proposing(
-        lambda sampling: proposer_facts(proposer, sampling), lambda cache: HostProposer(proposer)
+        lambda sampling: proposer_facts(make(), sampling), lambda cache: HostProposer(make())
     )
 
 

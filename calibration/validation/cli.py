@@ -15,6 +15,7 @@ from calibration.errors import CalibrationError
 from calibration.model.target import LoadedModel, load_decoder
 from calibration.models import load_model
 from calibration.proposers.ngram import NgramProposer
+from calibration.records import Decoding
 from calibration.serve.proposing import Proposing, by_draft_model, by_lookup
 from calibration.validation.compare import (
     compare_cell,
@@ -81,10 +82,8 @@ def predict_command(
         if own_prompts:
             target = _target()
             prompts = other_prompts(read_rows(requests), data, target)
-            draft = load_model(_draft_folder(), DTYPE, "cpu")
-            stored = profile_of_own_prompts(
-                Plan(), prompts, target, draft, stored, output / "profile"
-            )
+            decoding = Decoding(target, _proposing())
+            stored = profile_of_own_prompts(Plan(), prompts, decoding, stored, output / "profile")
         found = predict(Plan(), stored, requests, sys.argv[1:], by_source=own_prompts)
         path.write_text(_json(found), encoding="utf-8")
     typer.echo(f"{len(found.cells)} cells; off saturates at {found.saturation_per_s:.2f}/s")
@@ -180,7 +179,7 @@ def new_bed(folder: Path, data: Path) -> Bed:
 
 def _proposing() -> dict[str, Proposing]:
     return {
-        "ngram": by_lookup(NgramProposer()),
+        "ngram": by_lookup(NgramProposer),
         "draft_model": by_draft_model(load_decoder(_draft_folder(), DTYPE, "cpu")),
     }
 

@@ -14,6 +14,7 @@ from calibration.validation.runs import REPEATS, Bed, run_path
 from calibration.validation.step_account import StepAccount
 from simcore.cost.law import CostLaw
 from simcore.profile.schema import Frozen
+from simcore.truth import Verdict, verdict_of
 
 DECIDED_BY = "e2e_p50_s"
 
@@ -48,9 +49,9 @@ class Decision(Frozen):
     predicted_change: float
     own_prompts_change: float
     measured_change: float
-    noise: float | None  # of either cell, the larger
-    is_right: bool
-    own_prompts_is_right: bool
+    noise: float | None  # of both cells, for their ratio has both; null: one was measured once
+    verdict: Verdict
+    own_prompts_verdict: Verdict
 
 
 def compare_cell(
@@ -128,7 +129,7 @@ def _error(predicted: float, measured: float) -> float:
 
 
 def _decision(load: str, proposer: str, on: Comparison, off: Comparison) -> Decision:
-    noises = [number.noise for number in (on, off) if number.noise is not None]
+    noise = None if on.noise is None or off.noise is None else on.noise + off.noise
     measured = _mean(on) / _mean(off) - 1.0
     first = on.predicted / off.predicted - 1.0
     second = (
@@ -140,9 +141,9 @@ def _decision(load: str, proposer: str, on: Comparison, off: Comparison) -> Deci
         predicted_change=first,
         own_prompts_change=second,
         measured_change=measured,
-        noise=max(noises, default=None),
-        is_right=(first < 0.0) == (measured < 0.0),
-        own_prompts_is_right=(second < 0.0) == (measured < 0.0),
+        noise=noise,
+        verdict=verdict_of(first, measured, noise),
+        own_prompts_verdict=verdict_of(second, measured, noise),
     )
 
 

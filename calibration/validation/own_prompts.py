@@ -11,20 +11,14 @@ import numpy as np
 
 from calibration.contracts.named import contract_named
 from calibration.model.target import LoadedModel
-from calibration.models import LanguageModel
-from calibration.proposers.draft_model import DraftModelProposer
-from calibration.proposers.ngram import NgramProposer
-from calibration.proposers.protocol import Proposer
-from calibration.records import Request, acceptance_record, plan_records, traces_table
+from calibration.records import Decoding, Request, acceptance_record, plan_records, traces_table
 from calibration.serve.request import ServedRequest
 from calibration.serve.run import serve
 from calibration.serve.service import Service
-from calibration.traces import RequestTrace, draft_trace, ngram_trace
 from calibration.validation.plan import OFF, Plan
 from calibration.validation.questions import read_questions, word_runs
 from calibration.validation.rows import Row
 from calibration.validation.workload import MAX_PROMPT_TOKENS, Prompts, token_ids
-from simcore.profile.schema import Sampling
 from simcore.profile.store import StoredProfile, write_profile
 
 PROMPTS_PER_SOURCE = 24
@@ -50,20 +44,24 @@ def other_prompts(rows: Sequence[Row], data: Path, target: LoadedModel) -> dict[
 def profile_of_own_prompts(
     plan: Plan,
     prompts: dict[str, Prompts],
-    target: LoadedModel,
-    draft: LanguageModel,
+    decoding: Decoding,
     cost: StoredProfile,
     folder: Path,
 ) -> StoredProfile:
     """A profile of `cost`'s cost and the acceptance on these prompts, written to `folder`."""
     assert cost.cost_samples is not None
     max_gamma = max(plan.gammas.values())
-    texts = _texts(plan, prompts, target, MAX_TOKENS + max_gamma)
-    proposers: list[Proposer] = [NgramProposer(), DraftModelProposer(draft)]
-    records = plan_records(proposers, list(prompts), (0.0,))
+    texts = _texts(plan, prompts, decoding.target, MAX_TOKENS + max_gamma)
+    records = plan_records(tuple(decoding.proposing), list(prompts), (0.0,))
+    luck = np.random.default_rng(0)  # greedy traces take no chance
     requests = {
         record.key: [
-            Request(text, _trace(record.proposer, ids, text, max_gamma), [], 0)
+            Request(
+                text,
+                decoding.trace(record, ids, text, min(MAX_TOKENS, len(text)), max_gamma, luck),
+                [],
+                0,
+            )
             for ids, text in zip(prompts[record.domain], texts[record.domain], strict=True)
         ]
         for record in records
@@ -99,22 +97,3 @@ def _texts(
     served = serve(service, contract_named("greedy", is_chain=True))
     texts = iter(served.texts)
     return {source: [next(texts).output_ids for _ in own] for source, own in prompts.items()}
-
-
-def _trace(
-    proposer: Proposer, prompt_ids: Sequence[int], text_ids: list[int], max_gamma: int
-) -> RequestTrace:
-    output_tokens = min(MAX_TOKENS, len(text_ids))
-    if isinstance(proposer, NgramProposer):
-        return ngram_trace(proposer, prompt_ids, text_ids, output_tokens, max_gamma)
-    assert isinstance(proposer, DraftModelProposer)
-    return draft_trace(
-        proposer.draft,  # a greedy trace asks the draft alone
-        proposer.draft,
-        prompt_ids,
-        text_ids,
-        output_tokens,
-        max_gamma,
-        Sampling(),
-        np.random.default_rng(0),
-    )

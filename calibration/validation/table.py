@@ -84,11 +84,8 @@ def _decisions(results: Results) -> Iterator[str]:
     for one in results.decisions:
         changes = (one.predicted_change, one.own_prompts_change, one.measured_change)
         shown = " | ".join(f"{100 * change:+.0f} %" for change in changes)
-        is_hidden = one.noise is not None and abs(one.measured_change) < one.noise
-        words = " | ".join(
-            ("right" if right else "wrong") + (", within noise" if is_hidden else "")
-            for right in (one.is_right, one.own_prompts_is_right)
-        )
+        once = ", measured once" if one.noise is None else ""
+        words = " | ".join(said + once for said in (one.verdict, one.own_prompts_verdict))
         yield f"| {one.load} | {one.proposer} | {shown} | {_noise(one.noise)} | {words} |"
 
 

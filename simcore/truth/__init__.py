@@ -13,6 +13,16 @@ FILE = "records.json"
 Verdict = Literal["right", "wrong", "too close"]
 
 
+def verdict_of(predicted: float, measured: float, noise: float | None) -> Verdict:
+    """Whether the sign of a relative change was predicted, where measuring can tell it.
+
+    `noise`: of the measured change, a share; None where nothing was measured twice.
+    """
+    if noise is not None and abs(measured) <= noise:
+        return "too close"
+    return "right" if (predicted > 0.0) == (measured > 0.0) else "wrong"
+
+
 class Figure(Frozen):
     """One number of one cell: predicted before the run, and measured, once or twice."""
 

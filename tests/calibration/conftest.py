@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
+    from calibration.model.target import LoadedModel
     from calibration.models import LanguageModel
     from calibration.tiny import TinyPair
 
@@ -64,6 +65,17 @@ def draft(tiny_pair: "TinyPair") -> "LanguageModel":
     from calibration.models import load_model
 
     return load_model(tiny_pair.draft, "float64", "cpu")
+
+
+@pytest.fixture(scope="session")
+def loaded_pair(tiny_pair: "TinyPair") -> "tuple[LoadedModel, LoadedModel]":
+    """Target and draft in the package's own forward."""
+    from calibration.model.target import load_decoder
+
+    target, draft = (
+        load_decoder(path, "float64", "cpu") for path in (tiny_pair.target, tiny_pair.draft)
+    )
+    return target, draft
 
 
 @pytest.fixture(scope="session")

@@ -50,8 +50,8 @@ PAIRS = [
 def proposing(kind: str, target: LoadedModel, draft: LoadedModel) -> Proposing | None:
     makers: dict[str, Callable[[], Proposing | None]] = {
         "none": lambda: None,
-        "ngram": lambda: by_lookup(NgramProposer()),
-        "suffix": lambda: by_lookup(SuffixProposer()),
+        "ngram": lambda: by_lookup(NgramProposer),
+        "suffix": lambda: by_lookup(SuffixProposer),
         "lookahead": lambda: by_lookahead(LOOKAHEAD),
         "layer_skip": lambda: by_layer_skip(target, 1),
         "draft_model": lambda: by_draft_model(draft),

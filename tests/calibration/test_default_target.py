@@ -9,11 +9,14 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install .[calibration]")
 
-from calibration.decode import decode
-from calibration.models import load_model
+from calibration.contracts.named import contract_named
+from calibration.model.target import load_decoder
 from calibration.promptset import encode_prompts, read_prompts
 from calibration.proposers.ngram import NgramProposer
-from simcore.profile.schema import Sampling
+from calibration.serve.alone import serve_alone
+from calibration.serve.proposing import by_lookup
+from calibration.serve.request import ServedRequest
+from simcore.acceptance.tree import chain
 from simcore.profile.store import load_profile
 
 pytestmark = [
@@ -28,21 +31,17 @@ pytestmark = [
 
 
 def test_ngram_speculation_gives_the_plain_greedy_text_of_smollm2_in_float32():
-    target = load_model(None, "float32", "cpu")
+    target = load_decoder(None, "float32", "cpu")
     encoded = encode_prompts(read_prompts(None, 1), target.tokenizer, target.identity.vocab_size)
     for requests in encoded.values():
         for ids in requests:
             texts = [
-                decode(
-                    target,
-                    proposer,
-                    ids,
-                    num_speculative_tokens=gamma,
-                    sampling=Sampling(),
-                    max_tokens=48,
-                    generator=torch.Generator().manual_seed(0),
-                ).token_ids
-                for proposer, gamma in ((None, 0), (NgramProposer(), 4))
+                serve_alone(
+                    target, ServedRequest(tuple(ids), 48), contract_named("greedy"), *drafts
+                )
+                .texts[0]
+                .output_ids
+                for drafts in ((), (by_lookup(NgramProposer), chain(4)))
             ]
             assert texts[0] == texts[1]
 

@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 from calibration.cells import VISITS
 from calibration.cli import app
+from calibration.errors import CalibrationError
 from calibration.grid import Grid
 from calibration.measure import measure
 from calibration.settings import MeasureSettings
@@ -142,6 +143,20 @@ def test_resumed_and_uninterrupted_runs_give_the_same_traces(settings, stored, t
         measure(asked, track=interrupting(after=7))
     measure(asked)
     assert load_profile(asked.output).traces.equals(stored.traces)
+
+
+def test_texts_beyond_the_targets_context_are_refused_before_anything_is_timed(settings, tmp_path):
+    labels: list[str] = []
+
+    def watching(items: Sequence, label: str) -> Iterable:
+        labels.append(label)
+        yield from items
+
+    asked = replace(settings, output=tmp_path / "out", max_tokens=10**6)
+    with pytest.raises(CalibrationError, match="the target was made for"):
+        measure(asked, track=watching)
+    assert labels == []
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_other_settings_do_not_take_up_a_foreign_run(settings, tmp_path):

@@ -1,4 +1,4 @@
-"""Temperature, top-k and top-p turn logits into the distribution that is sampled."""
+"""Temperature, top-k, top-p and min-p turn logits into the distribution that is sampled."""
 
 import pytest
 
@@ -30,6 +30,12 @@ def test_top_k_keeps_the_k_most_likely_tokens_renormalised():
 def test_top_p_keeps_the_smallest_set_that_reaches_the_mass():
     assert probabilities(temperature=1.0, top_p=0.79) == pytest.approx([0.625, 0.375, 0.0, 0.0])
     assert probabilities(temperature=1.0, top_p=0.81)[2] > 0.0
+
+
+def test_min_p_keeps_what_reaches_its_share_of_the_likeliest():
+    kept = probabilities(temperature=1.0, min_p=0.5)
+    assert kept == pytest.approx([0.625, 0.375, 0.0, 0.0])
+    assert probabilities(temperature=1.0, min_p=0.25)[2] > 0.0
 
 
 def test_top_k_larger_than_the_vocabulary_changes_nothing():

@@ -293,11 +293,19 @@ def test_suffix_decoding_learns_what_finished_requests_wrote(pair, prompt_ids, p
     learnt, _ = served(pair.service("suffix", requests))
     assert outputs(learnt) == [plain[1]] * 2
     first, second = learnt.records.requests["num_cycles"]
-    forgetful = by_lookup(SuffixProposer(SuffixSettings(max_remembered_tokens=0)))
+    forgetful = by_lookup(lambda: SuffixProposer(SuffixSettings(max_remembered_tokens=0)))
     unlearnt, _ = served(replace(pair.service("suffix", requests), proposing=forgetful))
     assert outputs(unlearnt) == outputs(learnt)
     assert unlearnt.records.requests["num_cycles"].tolist() == [first, first]
     assert second < first
+
+
+def test_a_run_offers_nothing_that_an_earlier_run_learnt(pair, prompt_ids):
+    service = pair.service("suffix", asked(prompt_ids, temperature=1.0), CHAIN, 1.0)
+    first, second = (served(service, "exact")[0] for _ in range(2))
+    assert outputs(first) == outputs(second)
+    for name in ("num_cycles", "proposed_tokens", "accepted_tokens"):
+        assert (first.records.requests[name] == second.records.requests[name]).all()
 
 
 def test_an_output_that_was_cancelled_is_not_learnt(pair, prompt_ids, monkeypatch):

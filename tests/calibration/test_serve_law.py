@@ -89,7 +89,7 @@ def test_sampled_texts_under_an_exact_contract_follow_the_targets_law(
 
 
 def test_texts_drafted_by_a_lookup_follow_the_targets_law(models, law):
-    found = p_value(models, law, by_lookup(SuffixProposer()), "chain 4", contract_named("exact"))
+    found = p_value(models, law, by_lookup(SuffixProposer), "chain 4", contract_named("exact"))
     assert found > P_VALUE
 
 

@@ -83,7 +83,7 @@ def bed(data, models, tmp_path_factory) -> Bed:
     write_rows(folder / "requests.csv", rows)
     stored = make_profile(folder / "profile", Recording())
     prediction = predict(PLAN, stored, folder / "requests.csv", ["predict", "--folder", "/a/b"])
-    proposing = {"ngram": by_lookup(NgramProposer()), "draft_model": by_draft_model(draft)}
+    proposing = {"ngram": by_lookup(NgramProposer), "draft_model": by_draft_model(draft)}
     return Bed(prediction, rows, prompts_of(rows, data, target), target, proposing)
 
 
@@ -262,23 +262,26 @@ def cell(proposer: str, e2e: Comparison) -> ComparedCell:
     )
 
 
-def test_a_decision_is_right_where_the_sign_is():
+def test_a_decision_is_right_where_the_sign_is_and_the_noise_of_both_cells_lets_one_tell():
     cells = [
-        cell(OFF, number(1.0, 1.0, 1.0)),
-        cell("ngram", number(0.9, 0.7, 0.9)),
-        cell("draft_model", number(0.9, 1.1, 1.3, second=1.15)),
+        cell(OFF, number(1.0, 0.99, 1.01)),
+        cell("ngram", number(0.9, 0.75, 0.85)),
+        cell("draft_model", number(0.9, 1.15, 1.25, second=1.15)),
+        cell("lookahead", number(0.9, 1.02, 1.06)),
         cell("suffix", number(1.1, 1.02)),
     ]
-    ngram, draft, suffix = decide(cells)
-    assert ngram.is_right
+    ngram, draft, lookahead, suffix = decide(cells)
+    assert ngram.verdict == "right"
     assert ngram.predicted_change == pytest.approx(-0.1)
     assert ngram.measured_change == pytest.approx(-0.2)
-    assert ngram.noise == pytest.approx(0.25)
-    assert not draft.is_right
-    assert draft.own_prompts_is_right
+    assert ngram.noise == pytest.approx(0.125 + 0.02)
+    assert draft.verdict == "wrong"
+    assert draft.own_prompts_verdict == "right"
     assert draft.own_prompts_change == pytest.approx(0.15)
-    assert suffix.is_right
-    assert suffix.noise == 0.0  # it ran once, off twice alike
+    assert lookahead.measured_change == pytest.approx(0.04)  # more than its own noise, not both's
+    assert lookahead.verdict == "too close"
+    assert suffix.verdict == "right"
+    assert suffix.noise is None  # it ran once: nothing says how far its runs lie apart
 
 
 def test_requests_of_a_rate_come_as_much_closer_as_it_is_higher(bed):

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from simcore.truth import Verdict, verdict_of
 from tests.engines.figures import NAMES
 
 PAGE = Path(__file__).parents[2] / "docs" / "validation.md"
@@ -55,11 +56,9 @@ class Decided:
     noise: float
 
     @property
-    def verdict(self) -> str:
+    def verdict(self) -> Verdict:
         """right, wrong, or too close to tell by measuring."""
-        if abs(self.measured - 1.0) <= self.noise:
-            return "too close"
-        return "right" if (self.predicted > 1.0) == (self.measured > 1.0) else "wrong"
+        return verdict_of(self.predicted - 1.0, self.measured - 1.0, self.noise)
 
 
 Cells = dict[str, dict[str, Compared]]

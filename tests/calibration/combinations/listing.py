@@ -96,9 +96,9 @@ class Combination:
         """A proposer that has seen nothing yet."""
         match self.proposer:
             case "ngram":
-                return by_lookup(NgramProposer())
+                return by_lookup(NgramProposer)
             case "suffix":
-                return by_lookup(SuffixProposer())
+                return by_lookup(SuffixProposer)
             case "lookahead":
                 return by_lookahead(lookahead)
             case "layer_skip":

@@ -24,9 +24,9 @@ from calibration.contracts.recursive_rejection import SEQUOIA, SPECINFER, TOKEN_
 from calibration.contracts.transforms import Constraint, Transforms
 from calibration.contracts.typical import TypicalAcceptance
 from calibration.errors import CalibrationError
-from calibration.proposers.draft_model import DraftModelProposer
 from calibration.proposers.ngram import NgramProposer
 from calibration.proposers.suffix import SuffixProposer
+from calibration.serve.proposing import grown_facts
 from simcore.acceptance.topology.dynamic_tree import DynamicShape
 from simcore.acceptance.topology.sibling_rules import SiblingRule
 from simcore.acceptance.tree import DraftTree, chain
@@ -86,10 +86,10 @@ def test_what_fits_has_no_reason_against_it(facts, wanted, proposer):
 
 def test_a_draft_model_of_the_same_family_fits(target, draft, facts):
     check_draft(target, draft)
-    drafting = proposer_facts(DraftModelProposer(draft), WARM.sampling)
+    drafting = grown_facts("draft_model", SiblingRule.SPECINFER, WARM.sampling)
     assert drafting.siblings is SiblingRule.SPECINFER
     check_compatible(*facts, drafting, asked())
-    greedy = proposer_facts(DraftModelProposer(draft), Sampling())
+    greedy = grown_facts("draft_model", SiblingRule.SPECINFER, Sampling())
     assert greedy.siblings is SiblingRule.TOP_K
 
 
@@ -171,8 +171,8 @@ def test_a_contract_refuses_children_drawn_by_another_rule(facts, contract, rule
     assert f"chooses them by {rule.value!r}" in reason
 
 
-def test_a_proposer_of_chains_cannot_fill_a_tree(facts, draft):
-    drafting = proposer_facts(DraftModelProposer(draft), WARM.sampling)
+def test_a_proposer_of_chains_cannot_fill_a_tree(facts):
+    drafting = ProposerFacts("chains", SiblingRule.SPECINFER, Fills.CHAINS)
     assert "chains only" in the_reason(facts, asked(TOP_K, TREE), drafting)
     check_compatible(*facts, drafting, asked(TOKEN_WISE, chain(3)))
 
