@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from simcore.scenario import Scenario
 
 BAD_INPUT_EXIT_CODE = 2
+MOST_OF_A_NAME = 80  # characters, in an error
 DEFAULT_SCENARIO = "cpu_chat"
 
 app = typer.Typer(
@@ -77,6 +78,12 @@ def main() -> None:
         app()
     except SpecplanError as error:
         sys.stderr.write(f"specplan: {visible(str(error))}\n")
+        sys.exit(BAD_INPUT_EXIT_CODE)
+    except OSError as error:  # such as a name that is too long for the file system
+        if error.filename is None:
+            raise
+        name = visible(str(error.filename))[:MOST_OF_A_NAME]
+        sys.stderr.write(f"specplan: {name}: {error.strerror}; expected another file or folder\n")
         sys.exit(BAD_INPUT_EXIT_CODE)
 
 

@@ -316,6 +316,14 @@ def test_a_scenario_in_bytes_of_another_coding_is_refused(specplan, tmp_path):
     assert "cannot read" in err
 
 
+@pytest.mark.parametrize("command", ["plan", "estimate", "capacity", "sweep", "settings"])
+def test_a_name_too_long_for_the_file_system_is_one_sentence(specplan, command):
+    code, out, err = specplan(command, "x" * 300)
+    assert (code, out) == (2, "")
+    assert len(err.splitlines()) == 1
+    assert "name too long" in err
+
+
 def test_a_folder_of_something_else_is_never_overwritten(specplan, scenario_file, tmp_path):
     folder = tmp_path / "precious"
     folder.mkdir()
