@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 from enum import StrEnum
 
-from calibration.contracts.candidates import Candidates, Verdict
 from calibration.errors import CalibrationError
 
 
@@ -43,26 +42,6 @@ class Stopping:
             if any(stop in text for stop in self.stop_strings):
                 return Ending.STOP_STRING
         return Ending.MAX_TOKENS if len(output_ids) >= self.max_tokens else None
-
-
-@dataclass(frozen=True)
-class Emission:
-    """What a cycle really emits."""
-
-    token_ids: list[int]
-    accepted: int  # drafts among them
-    has_next: bool  # whether the corrected or bonus token is among them
-    ending: Ending | None
-
-
-def emission(
-    verdict: Verdict, candidates: Candidates, stopping: Stopping, output_ids: Sequence[int]
-) -> Emission:
-    """The verdict's tokens after `output_ids`, cut where the output ends."""
-    drafts = candidates.tokens_at(verdict.path)
-    kept, ending = cut([*drafts, verdict.next_token], stopping, output_ids)
-    accepted = min(len(kept), len(drafts))
-    return Emission(kept, accepted, len(kept) > len(drafts), ending)
 
 
 def cut(

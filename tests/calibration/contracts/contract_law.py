@@ -9,7 +9,7 @@ import torch
 
 from calibration.contracts.candidates import Candidates
 from calibration.contracts.contract import VerificationContract
-from calibration.contracts.cut import Stopping, emission
+from calibration.contracts.cut import Stopping, cut
 from calibration.contracts.judge import read_target
 from calibration.contracts.luck import Luck
 from calibration.contracts.residual import untried
@@ -149,8 +149,9 @@ class Speculation:
         logits = self.target.over(committed, candidates)
         p = read_target(self.contract, self.transforms, logits, candidates, committed)
         verdict = self.contract.verify_one(p, candidates, luck)
-        emitted = emission(verdict, candidates, stopping, output)
-        return tuple(emitted.token_ids), emitted.ending
+        tokens = [*candidates.tokens_at(verdict.path), verdict.next_token]
+        kept, ending = cut(tokens, stopping, output)
+        return tuple(kept), ending
 
     def text_law(self, prompt, stopping: Stopping) -> dict:
         """The exact law of finished outputs, cycle after cycle."""

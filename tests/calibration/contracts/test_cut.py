@@ -5,8 +5,10 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install .[calibration]")
 
 from calibration.contracts.candidates import Candidates, Verdict, chain_candidates
-from calibration.contracts.cut import Ending, Stopping, cut, emission
+from calibration.contracts.cut import Ending, Stopping, cut
 from calibration.errors import CalibrationError
+from calibration.proposers.tree_protocol import Draft
+from calibration.serve.texts import ServedCycle
 
 pytestmark = pytest.mark.torch
 GAMMA = 4
@@ -23,34 +25,37 @@ def letters(token_ids) -> str:
 
 
 def emitted(stopping, verdict=FULL, candidates=CHAIN):
-    return emission(verdict, candidates, stopping, OUTPUT)
+    tokens = [*candidates.tokens_at(verdict.path), verdict.next_token]
+    kept, ending = cut(tokens, stopping, OUTPUT)
+    draft = Draft(candidates.parents, candidates.token_ids)
+    return ServedCycle(0, len(OUTPUT), 0.0, draft, verdict.path, tuple(kept), ending)
 
 
 def test_without_a_reason_to_end_the_whole_cycle_is_emitted():
     found = emitted(Stopping(100))
-    assert found.token_ids == [*DRAFTS, BONUS]
-    assert (found.accepted, found.has_next, found.ending) == (GAMMA, True, None)
+    assert list(found.token_ids) == [*DRAFTS, BONUS]
+    assert (found.accepted, found.has_bonus, found.ending) == (GAMMA, True, None)
 
 
 @pytest.mark.parametrize("offset", range(GAMMA + 1))
 def test_eos_at_every_offset_is_kept_and_ends_the_output(offset):
     tokens = [*DRAFTS, BONUS]
     found = emitted(Stopping(100, frozenset({tokens[offset]})))
-    assert found.token_ids == tokens[: offset + 1]
+    assert list(found.token_ids) == tokens[: offset + 1]
     assert found.accepted == min(offset + 1, GAMMA)
-    assert found.has_next == (offset == GAMMA)  # EOS among the drafts suppresses the bonus
+    assert found.has_bonus == (offset == GAMMA)  # EOS among the drafts suppresses the bonus
     assert found.ending is Ending.EOS
 
 
 @pytest.mark.parametrize("room", range(1, GAMMA + 2))
 def test_the_limit_at_every_offset_full_acceptance_at_the_boundary_included(room):
     found = emitted(Stopping(len(OUTPUT) + room))
-    assert found.token_ids == [*DRAFTS, BONUS][:room]
+    assert list(found.token_ids) == [*DRAFTS, BONUS][:room]
     assert found.accepted == min(room, GAMMA)
-    assert found.has_next == (room == GAMMA + 1)
+    assert found.has_bonus == (room == GAMMA + 1)
     assert found.ending is Ending.MAX_TOKENS
     roomier = emitted(Stopping(len(OUTPUT) + GAMMA + 2))
-    assert (roomier.has_next, roomier.ending) == (True, None)
+    assert (roomier.has_bonus, roomier.ending) == (True, None)
 
 
 @pytest.mark.parametrize("offset", range(GAMMA + 1))
@@ -58,8 +63,8 @@ def test_a_stop_string_ends_the_output_where_its_last_character_appears(offset):
     tokens = [*DRAFTS, BONUS]
     stops = (letters(tokens[max(0, offset - 1) : offset + 1]), "never")
     found = emitted(Stopping(100, frozenset(), stops, letters))
-    assert found.token_ids == tokens[: offset + 1]
-    assert found.has_next == (offset == GAMMA)
+    assert list(found.token_ids) == tokens[: offset + 1]
+    assert found.has_bonus == (offset == GAMMA)
     assert found.ending is Ending.STOP_STRING
 
 
@@ -85,15 +90,15 @@ def test_eos_counts_before_a_stop_string_and_that_before_the_limit():
 def test_a_cut_tree_path_keeps_the_order_of_the_path():
     candidates = Candidates((-1, -1, 1, 2), (20, 10, 11, 12))
     verdict = Verdict((1, 2, 3), 9, is_bonus=True, is_exact=True)
-    assert emitted(Stopping(100), verdict, candidates).token_ids == [10, 11, 12, 9]
+    assert emitted(Stopping(100), verdict, candidates).token_ids == (10, 11, 12, 9)
     short = emitted(Stopping(len(OUTPUT) + 2), verdict, candidates)
-    assert (short.token_ids, short.accepted, short.has_next) == ([10, 11], 2, False)
+    assert (short.token_ids, short.accepted, short.has_bonus) == ((10, 11), 2, False)
 
 
 def test_a_cut_correction_is_no_emission():
     verdict = Verdict((0, 1), 99, is_bonus=False, is_exact=True)
-    assert emitted(Stopping(len(OUTPUT) + 2), verdict).token_ids == [10, 11]
-    assert emitted(Stopping(len(OUTPUT) + 3), verdict).token_ids == [10, 11, 99]
+    assert emitted(Stopping(len(OUTPUT) + 2), verdict).token_ids == (10, 11)
+    assert emitted(Stopping(len(OUTPUT) + 3), verdict).token_ids == (10, 11, 99)
 
 
 @pytest.mark.parametrize(
