@@ -92,7 +92,8 @@ def test_a_folder_with_files_of_others_is_left_alone(scenario_file, tmp_path):
 def test_ctrl_c_keeps_what_is_done_and_says_how_to_go_on(scenario_file, tmp_path):
     store = tmp_path / "runs.duckdb"
     command = "from simcore.cli import main; main()"
-    options = ["--gamma", "0:8", "--seeds", "500", "--jobs", "1", "--store", str(store)]
+    options = ["--gamma", "0:8", "--seeds", "1000", "--requests", "400", "--jobs", "1"]
+    options += ["--store", str(store)]
     process = subprocess.Popen(
         [sys.executable, "-c", command, "sweep", scenario_file, *options],
         cwd=ROOT,
@@ -108,7 +109,7 @@ def test_ctrl_c_keeps_what_is_done_and_says_how_to_go_on(scenario_file, tmp_path
     assert process.returncode == 130
     assert "Traceback" not in told
     assert "the same command goes on from there" in told
-    counted = int(re.search(r"stopped with ([\d,]+) of 4,500 runs done", told)[1].replace(",", ""))
+    counted = int(re.search(r"stopped with ([\d,]+) of 9,000 runs done", told)[1].replace(",", ""))
     with RunStore(store) as kept:
-        assert 0 < len(kept) < 4500
+        assert 0 < len(kept) < 9000
         assert counted <= len(kept) <= counted + MAX_CHUNK  # one chunk may not have been told yet
