@@ -87,9 +87,9 @@ def cluster(tmp_path_factory):
     try:
         yield address_in(file)
     finally:
-        for each in reversed(ends):
-            each.terminate()
+        # Nothing of theirs is kept, and a worker that has lost its scheduler may wait long for it.
         for each in ends:
+            each.kill()
             each.wait(timeout=PATIENCE_S)
 
 
