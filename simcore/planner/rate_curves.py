@@ -10,8 +10,9 @@ from simcore.metrics.estimate import Estimate
 from simcore.metrics.replicated import simulate_seeds
 from simcore.planner.break_even import at_rate
 from simcore.planner.estimate import estimate_survival
-from simcore.planner.load_estimate import LoadBasis, LoadEstimate, estimate_load, load_basis
+from simcore.planner.load_estimate import LoadBasis, LoadEstimate, load_basis, load_model
 from simcore.planner.replication import Progress, at_fixed_length, run_counter
+from simcore.planner.speedup import CycleSurvival
 from simcore.planner.speedup_map import batch_size_table, map_batch_sizes, speedup_map
 from simcore.policy_defaults import DraftShape, default_policy
 from simcore.profile.store import StoredProfile
@@ -67,11 +68,18 @@ class SimulatedPoint:
     metrics: dict[str, Estimate]  # SIMULATED_METRICS
 
 
-def ways_to_serve(stored: StoredProfile, scenario: Scenario) -> dict[str, Scenario]:
+def ways_to_serve(
+    stored: StoredProfile,
+    scenario: Scenario,
+    *,
+    basis: LoadBasis | None = None,
+    survivals: Mapping[int, CycleSurvival] | None = None,
+) -> dict[str, Scenario]:
     """Off, the draft length in force held fixed, and an adaptive policy; label -> scenario.
 
     Adaptive is the scenario's own policy; where that is fixed, a table of draft lengths by batch
-    from the cost law and the recorded survival. Where γ is 0, off alone.
+    from the cost law and the recorded survival. Where γ is 0, off alone. `basis` (load_basis) and
+    `survivals` (estimate_survival) are made where they are not given.
     """
     speculation = scenario.speculation
     proposer, gamma = speculation.proposer, speculation.num_speculative_tokens
@@ -85,22 +93,25 @@ def ways_to_serve(stored: StoredProfile, scenario: Scenario) -> dict[str, Scenar
     ways[f"{name} fixed"] = scenario
     shape = DraftShape.of(speculation)
     if not shape.is_tree:
-        table = _table(stored, scenario, proposer, gamma)
+        basis = basis or load_basis(stored, scenario)
+        survivals = survivals or estimate_survival(stored, scenario, proposer)
+        table = _table(scenario, basis, proposer, survivals)
         policy = default_policy("batch_size_table", shape, table=table).model_dump(mode="json")
         ways[f"up to γ = {gamma} by batch"] = scenario.with_(**{"speculation.policy": policy})
     return ways
 
 
 def _table(
-    stored: StoredProfile, scenario: Scenario, proposer: str, gamma: int
+    scenario: Scenario, basis: LoadBasis, proposer: str, survivals: Mapping[int, CycleSurvival]
 ) -> tuple[tuple[int, int, int], ...]:
     """Draft lengths up to γ by batch, at the context of a request in the middle of its output."""
-    requests = load_basis(stored, scenario).requests
-    context_tokens = float(np.mean(requests.prompt_tokens + requests.output_tokens / 2))
-    survivals = estimate_survival(stored, scenario, proposer)
-    domain = stored.profile.cost.domain
+    gamma = scenario.speculation.num_speculative_tokens
+    context_tokens = float(
+        np.mean(basis.requests.prompt_tokens + basis.requests.output_tokens / 2)
+    )
+    domain = basis.stored.profile.cost.domain
     found = speedup_map(
-        stored,
+        basis.stored,
         proposer,
         [each for length, each in survivals.items() if length <= gamma],
         min(int(context_tokens), domain.max_context_tokens),
@@ -124,15 +135,12 @@ def rate_curves(
             "with one"
         )
     basis = basis or load_basis(stored, first)
-    top = max(estimate_load(stored, each, basis).max_rate_per_s for each in ways.values())
+    models = {label: load_model(stored, each, basis) for label, each in ways.items()}
+    top = max(each.max_rate_per_s for each in models.values())
     rates_per_s = tuple(float(rate) for rate in np.linspace(LIGHTEST * top, top, NUM_RATES))
     curves = tuple(
-        RateCurve(
-            label,
-            each,
-            tuple(estimate_load(stored, at_rate(each, rate), basis) for rate in rates_per_s),
-        )
-        for label, each in ways.items()
+        RateCurve(label, each.scenario, tuple(each.at_rate(rate) for rate in rates_per_s))
+        for label, each in models.items()
     )
     return RateCurves(rates_per_s, curves)
 
