@@ -4,7 +4,7 @@ import streamlit as st
 
 from app import words
 from app.drafts import spread
-from app.figure import show_figure
+from app.figure import show_figure, show_kept
 from simcore.acceptance.order import rate_orders
 from simcore.acceptance.survival import conditional_from_survival
 from simcore.planner.speedup import CycleSurvival
@@ -67,7 +67,7 @@ def show_orders(survival: CycleSurvival | None) -> None:
             for index, (column, value) in enumerate(((first, FIRST), (second, SECOND)), start=1)
         ]
         orders = rate_orders(rates)
-        show_figure(rate_orders_figure(orders), key="speculate.orders")
+        show_kept(rate_orders_figure, orders, key="speculate.orders")
         st.caption(
             f"The high rate first: {orders.falling.mean_emitted_tokens:.2f} tokens a cycle. The "
             f"low one first: {orders.rising.mean_emitted_tokens:.2f}. Their mean, "
@@ -79,7 +79,7 @@ def show_orders(survival: CycleSurvival | None) -> None:
             return
         own = rate_orders(conditional_from_survival(survival.survival))
         st.markdown("**This profile's own rates by position**, sorted both ways")
-        show_figure(rate_orders_figure(own), key="speculate.own_orders")
+        show_kept(rate_orders_figure, own, key="speculate.own_orders")
         st.caption(
             f"As measured they give {own.given.mean_emitted_tokens:.2f} tokens a cycle, sorted "
             f"falling {own.falling.mean_emitted_tokens:.2f}, rising "
