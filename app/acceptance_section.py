@@ -4,7 +4,7 @@ import streamlit as st
 
 from app import words
 from app.drafts import spread
-from app.figure import show_figure, show_kept
+from app.figure import show_kept
 from simcore.acceptance.order import rate_orders
 from simcore.acceptance.survival import conditional_from_survival
 from simcore.planner.speedup import CycleSurvival
@@ -32,7 +32,7 @@ def show_spread(stored: StoredProfile, scenario: Scenario) -> None:
         return
     left, right = st.columns([2, 1])
     with left:
-        show_figure(request_spread_figure(found), key="speculate.spread")
+        show_kept(request_spread_figure, found, key="speculate.spread")
     with right:
         st.metric(
             "Slowest 1 % of requests, tokens a cycle",
@@ -56,6 +56,7 @@ def show_spread(stored: StoredProfile, scenario: Scenario) -> None:
         st.caption(f"{len(found.recorded):,} recorded requests.")
 
 
+@st.fragment  # type: ignore[untyped-decorator]  # streamlit is not followed
 def show_orders(survival: CycleSurvival | None) -> None:
     """Two rates of one's own, and the profile's, in both orders."""
     st.subheader("The order of rates counts", divider="gray", help=words.ORDERS)

@@ -76,7 +76,8 @@ def _curves(stored: StoredProfile, scenario: Scenario) -> RateCurves:
         basis = _basis(stored, scenario)
         own = survivals(stored, scenario) if scenario.speculation.proposer else None
         ways = ways_to_serve(stored, scenario, basis=basis, survivals=own)
-        return rate_curves(stored, ways, basis)
+        # The basis may be of the same profile, read again.
+        return rate_curves(basis.stored, ways, basis)
 
     key = ("rate curves", stored.content_hash, scenario.model_dump_json())
     found: RateCurves = once(key, make)

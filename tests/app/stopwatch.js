@@ -40,7 +40,11 @@
     if (changes.some((each) => each.attributeName === "data-test-script-state")) {
       if (state() === "notRunning") watch.finished = performance.now();
     }
-  }).observe(document, { subtree: true, childList: true, attributes: true, characterData: true });
+  }).observe(document, {
+    subtree: true,
+    childList: true,
+    attributeFilter: ["d", "transform", "data-test-script-state"],
+  });
 
   addEventListener("keydown", () => (watch.pressed ??= performance.now()), true);
   addEventListener("pointerup", () => (watch.pressed ??= performance.now()), true);
