@@ -229,15 +229,18 @@ def _simulations(browser: Any, address: str) -> dict[str, Spread]:
     tab, other = Tab(browser), Tab(browser)
     other.open(address)
     tab.page.goto(f"{address}/serve")
-    _ask(tab, NUM_REQUESTS)
-    results = [_simulate(tab) for _ in range(NUM_SIMULATIONS + 1)]
+    results = []
+    for seed in range(NUM_SIMULATIONS + 1):
+        _ask(tab, NUM_REQUESTS, seed)
+        results.append(_simulate(tab))
     beside, direction = [], 1
-    for _ in range(NUM_SIMULATIONS):
+    for seed in range(NUM_SIMULATIONS):
+        _ask(tab, NUM_REQUESTS, NUM_SIMULATIONS + 1 + seed)
         _press(tab)
         while not tab.is_over(SIMULATED):
             lap, direction = other.move(DRAFT_LENGTH, direction, BETWEEN_MS)
             beside.append(lap.all_pictures_s)
-    _ask(tab, MANY_REQUESTS)
+    _ask(tab, MANY_REQUESTS, 0)
     _press(tab)
     busy = []
     for _ in range(NUM_BUSY_MOVES):
@@ -256,14 +259,17 @@ def _simulations(browser: Any, address: str) -> dict[str, Spread]:
     return {name: laps for name, laps in found.items() if laps is not None}
 
 
-def _ask(tab: Any, num_requests: int) -> None:
-    field = tab.page.get_by_role("spinbutton", name="Requests to simulate")
-    if not field.is_visible():
+def _ask(tab: Any, num_requests: int, seed: int) -> None:
+    """Another seed each time: pictures that stay the same are not painted again."""
+    if not tab.page.get_by_role("spinbutton", name="Seed").is_visible():
         tab.page.get_by_text("Workload details").click()
-    field.fill(str(num_requests))
-    field.press("Enter")
-    tab.page.get_by_text(f"{num_requests:,} requests through").wait_for()
-    tab.start()
+    for name, value in (("Requests to simulate", num_requests), ("Seed", seed)):
+        field = tab.page.get_by_role("spinbutton", name=name)
+        if field.input_value() != str(value):
+            tab.start()
+            field.fill(str(value))
+            field.press("Enter")
+            tab.wait()
 
 
 def _press(tab: Any) -> None:

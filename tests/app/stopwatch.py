@@ -69,9 +69,7 @@ class Tab:
     def move(self, label: str, direction: int, quiet_ms: int = QUIET_MS) -> tuple[Lap, int]:
         """One step of a slider by keyboard; the lap, and the direction in which to go on."""
         slider = self._slider(label)
-        at, low, high = (
-            float(slider.get_attribute(name) or 0.0) for name in ("value", "min", "max")
-        )
+        at, low, high = slider.evaluate("each => [each.value, each.min, each.max].map(Number)")
         direction = next_direction(at, low, high, direction)
         self.start()
         slider.press("ArrowRight" if direction > 0 else "ArrowLeft")
