@@ -106,9 +106,7 @@ def _table(
 ) -> tuple[tuple[int, int, int], ...]:
     """Draft lengths up to γ by batch, at the context of a request in the middle of its output."""
     gamma = scenario.speculation.num_speculative_tokens
-    context_tokens = float(
-        np.mean(basis.requests.prompt_tokens + basis.requests.output_tokens / 2)
-    )
+    context_tokens = float(np.mean(basis.requests.prompt_tokens + basis.requests.output_tokens / 2))
     domain = basis.stored.profile.cost.domain
     found = speedup_map(
         basis.stored,

@@ -18,15 +18,13 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from simcore.bench import environment
 from simcore.profile.store import bundled_profiles
+from tests.app.laps import GOALS_S, Spread, bench_text, spread
 from tests.app.served import CHROMIUM, CHROMIUM_ARGUMENTS, served
 
 COMMAND = "python -m tests.app.page_bench --write"
 RESULT = Path(__file__).parents[2] / "docs" / "page_benchmarks.json"
-GOALS_S = {"first_picture": 3.0, "slider": 0.2, "simulation": 2.0}
 NUM_STARTS, NUM_VISITS, NUM_MOVES, NUM_SIMULATIONS = 3, 5, 12, 4
 NUM_BUSY_MOVES = 12
 ESTIMATE_PAGES = {"decide": "", "speculate": "speculate"}  # page -> its address
@@ -35,66 +33,6 @@ SIMULATED = "stopwatch.first !== null && document.querySelectorAll('.js-plotly-p
 DRAFT_LENGTH = "Draft length γ (tokens; 0: off)"
 BETWEEN_MS = 100  # moves in one tab while another computes
 
-Spread = dict[str, float]
-
-
-def spread(seconds: Sequence[float]) -> Spread:
-    """Median and 95th percentile of laps."""
-    return {
-        "median_s": round(float(np.median(seconds)), 4),
-        "p95_s": round(float(np.percentile(seconds, 95)), 4),
-        "laps": len(seconds),
-    }
-
-
-def missed(found: dict[str, Any]) -> list[str]:
-    """What takes longer than its goal in the median, a line each."""
-    lines = [
-        _miss("first picture, new visitor", found["start"]["first_picture"], "first_picture"),
-        _miss("simulation", found["simulation"]["result"], "simulation"),
-        _miss("slider beside a simulation", found["simulation"]["other_tab"], "slider"),
-    ]
-    for page, sliders in found["sliders"].items():
-        for label, laps in sliders.items():
-            if laps["all_pictures"] is not None:
-                lines.append(_miss(f"{page}, {label}", laps["all_pictures"], "slider"))
-    return [each for each in lines if each]
-
-
-def _miss(name: str, laps: Spread, goal: str) -> str:
-    if laps["median_s"] <= GOALS_S[goal]:
-        return ""
-    return f"{name}: {_text(laps)}, goal {GOALS_S[goal]:g} s"
-
-
-def _text(laps: Spread | None) -> str:
-    if laps is None:
-        return "no picture changes"
-    return (
-        f"{laps['median_s'] * 1e3:,.0f} ms (p95 {laps['p95_s'] * 1e3:,.0f}, {laps['laps']} laps)"
-    )
-
-
-def bench_text(found: dict[str, Any]) -> str:
-    """The figures in lines, and what misses its goal."""
-    start, simulation = found["start"], found["simulation"]
-    lines = [f"{name.replace('_', ' ')}: {_text(laps)}" for name, laps in start.items()]
-    for page, sliders in found["sliders"].items():
-        for label, laps in sliders.items():
-            lines.append(
-                f"{page}, {label}: picture {_text(laps['all_pictures'])}; page "
-                f"{_text(laps['page'])}"
-            )
-    for profile, pages in found["reruns"].items():
-        for page, sliders in pages.items():
-            slowest = max(sliders.items(), key=lambda each: each[1]["median_s"])
-            lines.append(f"rerun {profile}, {page}: at most {_text(slowest[1])}, {slowest[0]}")
-    lines += [f"simulation, {name.replace('_', ' ')}: {_text(laps)}" for name, laps in simulation.items()]
-    misses = missed(found)
-    lines += ["every goal is met"] if not misses else ["misses its goal:", *misses]
-    return "\n".join(lines)
-
-
 # --- measuring -----------------------------------------------------------------------------------
 
 
@@ -102,7 +40,7 @@ def run_bench(tell: Callable[[str], None]) -> dict[str, Any]:
     """All of it, in about two minutes."""
     tell("reruns of the pages' scripts")
     found: dict[str, Any] = {"goals_s": GOALS_S, "reruns": _reruns()}
-    with _chromium() as browser:
+    with chromium() as browser:
         tell("starts of the server")
         found["start"] = _cold_starts(browser)
         with _server() as address:
@@ -121,7 +59,7 @@ def run_bench(tell: Callable[[str], None]) -> dict[str, Any]:
 
 
 @contextmanager
-def _chromium() -> Iterator[Any]:
+def chromium() -> Iterator[Any]:
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
@@ -288,7 +226,7 @@ def _simulate(tab: Any) -> float:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print the figures, or say why there are none."""
     parser = argparse.ArgumentParser(prog="python -m tests.app.page_bench")
-    parser.add_argument("--write", action="store_true", help=f"also into docs/{RESULT.name}")
+    parser.add_argument("--write", action="store_true", help="also into docs/page_benchmarks.json")
     options = parser.parse_args(arguments)
     out, err = sys.stdout.write, sys.stderr.write
     if CHROMIUM is None or find_spec("playwright") is None or find_spec("streamlit") is None:

@@ -9,7 +9,7 @@ from streamlit.testing.v1 import AppTest
 from streamlit.testing.v1.element_tree import SelectSlider
 
 from app.launch import ENTRY
-from tests.app.stopwatch import next_direction
+from tests.app.laps import next_direction
 
 NUM_ROUNDS = 8
 TIMEOUT_S = 60
@@ -18,7 +18,9 @@ PAGES = ("decide", "speculate", "serve", "capacity", "compare", "calibrate", "tr
 Laps = dict[str, list[float]]
 
 
-def time_reruns(profile: str, pages: tuple[str, ...] = PAGES) -> dict[str, Laps]:
+def time_reruns(
+    profile: str, pages: tuple[str, ...] = PAGES, num_rounds: int = NUM_ROUNDS
+) -> dict[str, Laps]:
     """page -> slider -> seconds of reruns; a round moves every slider of the page once."""
     logging.disable(logging.WARNING)  # that there is no server
     at = AppTest.from_file(str(ENTRY), default_timeout=TIMEOUT_S).run()
@@ -26,14 +28,14 @@ def time_reruns(profile: str, pages: tuple[str, ...] = PAGES) -> dict[str, Laps]
     found = {}
     for page in pages:
         at.switch_page(f"app_pages/{page}.py").run()
-        found[page] = _time_page(at)
+        found[page] = _time_page(at, num_rounds)
     return found
 
 
-def _time_page(at: AppTest) -> Laps:
+def _time_page(at: AppTest, num_rounds: int) -> Laps:
     laps: Laps = {}
     directions: dict[str, int] = {}
-    for lap in range(NUM_ROUNDS + 1):  # the first is for what is made once
+    for lap in range(num_rounds + 1):  # the first is for what is made once
         for label in [each.label for each in _sliders(at)]:
             slider = next((each for each in _sliders(at) if each.label == label), None)
             if slider is None:

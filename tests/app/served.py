@@ -1,4 +1,4 @@
-"""The dashboard as a server of its own on a free loopback port, and the Chromium that looks at it."""
+"""The dashboard as a server of its own on a free port, and the Chromium that looks at it."""
 
 import os
 import shutil

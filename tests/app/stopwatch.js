@@ -17,7 +17,8 @@
   const isElement = (node) => node.nodeType === Node.ELEMENT_NODE;
   const isInPicture = (node) =>
     (isElement(node) ? node : node.parentElement)?.closest(".js-plotly-plot");
-  const holdsPicture = (node) => isElement(node) && node.querySelector(".js-plotly-plot");
+  const holdsPicture = (node) => isElement(node) &&
+    (node.matches(".js-plotly-plot") || node.querySelector(".js-plotly-plot"));
   const changesPicture = (change) =>
     isInPicture(change.target) || [...change.addedNodes].some(holdsPicture);
 
