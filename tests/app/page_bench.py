@@ -25,7 +25,7 @@ from tests.app.served import CHROMIUM, CHROMIUM_ARGUMENTS, served
 
 COMMAND = "python -m tests.app.page_bench --write"
 RESULT = Path(__file__).parents[2] / "docs" / "page_benchmarks.json"
-NUM_STARTS, NUM_VISITS, NUM_MOVES, NUM_SIMULATIONS = 3, 5, 12, 4
+NUM_STARTS, NUM_VISITS, NUM_MOVES, NUM_SIMULATIONS = 3, 4, 10, 4
 NUM_BUSY_MOVES = 12
 ESTIMATE_PAGES = {"decide": "", "speculate": "speculate"}  # page -> its address
 NUM_REQUESTS, MANY_REQUESTS = 5_000, 500_000

@@ -11,7 +11,7 @@ from streamlit.testing.v1.element_tree import SelectSlider
 from app.launch import ENTRY
 from tests.app.laps import next_direction
 
-NUM_ROUNDS = 8
+NUM_ROUNDS = 6
 TIMEOUT_S = 60
 PAGES = ("decide", "speculate", "serve", "capacity", "compare", "calibrate", "truth", "report")
 

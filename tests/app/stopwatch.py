@@ -8,7 +8,7 @@ from playwright.sync_api import Browser, Locator, Page, TimeoutError
 from tests.app.laps import next_direction
 
 SCRIPT = Path(__file__).with_suffix(".js")
-QUIET_MS = 250  # so long after the last paint and the last word of the server it is over
+QUIET_MS = 200  # so long after the last paint and the last word of the server it is over
 PATIENT_MS = 90_000
 KEY_MS, NUM_TRIES = 3_000, 5
 VIEWPORT = {"width": 1280, "height": 1000}
