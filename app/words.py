@@ -184,6 +184,24 @@ CLOSED_LINES = (
     "Lines are the closed form, whose error stands on the page Truth; they end where the service "
     "can carry no more. Marks are simulated."
 )
+CROSSOVER = (
+    "Speed-up of a whole service over the same one without speculation, at every cell of two "
+    "inputs. Blue: it pays. Brown: it costs. The outline holds what was measured; hatched cells "
+    "lie outside. At the strong line both are the same."
+)
+MAP = "The first input runs across, the second up; everything else stays as in the sidebar."
+MAPS = {
+    "load_gamma": "Load × draft length γ",
+    "batch_acceptance": "Batch × acceptance",
+    "context_gamma": "Length of the prompts × draft length γ",
+    "budget_load": "Load × candidates of the best tree",
+}
+SIMULATED_MAP = "One run off and one on for every cell, under the same requests; takes minutes."
+SENSITIVITY = (
+    "Every input is moved over its plausible range, all others held. Long bars move the gain most; "
+    "a diamond marks a decision that turns within the range."
+)
+FLIPS = "Where the decision turns in closed form, off and on are simulated so often as a check."
 NO_PLAN = "There is no plan in this visit yet. A plan compares, decides, and becomes the report."
 KEEP_PLAN = (
     "Kept plans are seen by everybody who uses this dashboard; they survive restarts. A later plan "
@@ -235,10 +253,10 @@ def sampling_label(sampling: Sampling) -> str:
     return ", ".join(parts)
 
 
-def origin_line(origin: dict[str, Any]) -> str:
+def origin_line(origin: dict[str, Any], is_simulated: bool = True) -> str:
     """Where a result comes from, in one line."""
     parts = [
-        f"Simulated from profile {origin['profile']} ({origin['profile_source']}, "
+        f"{'Simulated' if is_simulated else 'In closed form'} from profile {origin['profile']} ({origin['profile_source']}, "
         f"sha256 {origin['profile_sha256'][:12]})",
         f"contract {origin['contract'].replace('_', ' ')}",
         f"temperature {origin['sampling']['temperature']:g}",

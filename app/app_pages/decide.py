@@ -8,6 +8,7 @@ from app.estimate_section import show_estimate
 from app.load_section import show_load
 from app.plan_section import show_plan
 from app.provenance_section import show_badges, show_provenance
+from app.sensitivity_section import show_sensitivity
 from app.session import current_scenario
 
 scenario = current_scenario()
@@ -20,4 +21,5 @@ with shown_errors():
     show_estimate(stored, scenario)
     show_load(stored, scenario)
     show_plan(stored, scenario)
+    show_sensitivity(stored, scenario)
     show_provenance(stored)

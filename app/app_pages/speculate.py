@@ -4,6 +4,7 @@ import streamlit as st
 
 from app.acceptance_section import show_orders, show_spread
 from app.cache import stored_profile
+from app.crossover_section import show_crossover
 from app.drafts import all_survivals
 from app.errors import shown_errors
 from app.estimate_section import show_headline
@@ -30,6 +31,7 @@ with shown_errors():
     if survival is not None:
         show_tree(stored, scenario, survival)
     show_payoff(stored, scenario, survivals, context_tokens)
+    show_crossover(stored, scenario)
     show_spread(stored, scenario)
     show_orders(survival)
     show_dynamic(stored, scenario)
