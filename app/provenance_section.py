@@ -32,16 +32,17 @@ def show_provenance(stored: StoredProfile) -> None:
         left, right = st.columns(2)
         with left:
             st.markdown("**What was run**")
-            st.table(pd.DataFrame({"": _identity(profile)}), hide_header=True)
+            st.table(pd.DataFrame({"": identity_words(profile)}), hide_header=True)
         with right:
             st.markdown("**Measured box of the cost law** (beyond it, time is extrapolated)")
-            st.table(pd.DataFrame({"": _box(profile)}), hide_header=True)
+            st.table(pd.DataFrame({"": box_words(profile)}), hide_header=True)
             st.markdown("**Error of the cost law on samples that its fit did not see**")
             _show_errors(profile)
         _show_record(stored)
 
 
-def _identity(profile: Profile) -> dict[str, str]:
+def identity_words(profile: Profile) -> dict[str, str]:
+    """What was run, label -> text."""
     target, hardware = profile.identity.target, profile.identity.hardware
     engine = profile.identity.engine
     return {
@@ -55,7 +56,8 @@ def _identity(profile: Profile) -> dict[str, str]:
     }
 
 
-def _box(profile: Profile) -> dict[str, str]:
+def box_words(profile: Profile) -> dict[str, str]:
+    """How far the cost law was measured, label -> text."""
     box = profile.cost.domain
     return {
         "Batch": f"up to {box.max_batch_size:,} requests",

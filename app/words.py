@@ -221,6 +221,10 @@ IMPORTED_PROFILE = (
     "keep it."
 )
 REPLACE_RECORDS = "Take the place of a record of the same proposer, domain and sampling."
+WHOLE_PROFILE = (
+    "A zip of a profile's folder, as `python -m calibration measure` writes it or this page hands "
+    "it out; or its profile.json with its Parquet tables. Read as data only; at most 20 MB a file."
+)
 RESIDUALS = (
     "The grey band is ± 10 %. Residuals are of the samples that the law was fitted to; the error "
     "on samples that a fit did not see stands under Provenance."
@@ -255,8 +259,9 @@ def sampling_label(sampling: Sampling) -> str:
 
 def origin_line(origin: dict[str, Any], is_simulated: bool = True) -> str:
     """Where a result comes from, in one line."""
+    how = "Simulated" if is_simulated else "In closed form"
     parts = [
-        f"{'Simulated' if is_simulated else 'In closed form'} from profile {origin['profile']} ({origin['profile_source']}, "
+        f"{how} from profile {origin['profile']} ({origin['profile_source']}, "
         f"sha256 {origin['profile_sha256'][:12]})",
         f"contract {origin['contract'].replace('_', ' ')}",
         f"temperature {origin['sampling']['temperature']:g}",

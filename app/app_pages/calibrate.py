@@ -6,6 +6,7 @@ from app.cache import stored_profile
 from app.errors import shown_errors
 from app.import_section import show_import, show_own_download
 from app.profile_section import show_profile
+from app.profile_upload_section import show_profile_upload
 from app.provenance_section import show_badges, show_provenance
 from app.session import current_scenario
 
@@ -20,3 +21,4 @@ with shown_errors():
     show_own_download(stored)
     show_import(stored)
     show_profile(stored)
+    show_profile_upload()

@@ -88,7 +88,7 @@ def load_profile_or_part(name_or_path: str | Path) -> tuple[Profile | ProfilePar
     path = folder / PROFILE_FILE
     try:
         raw = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
         raise ProfileError(
             f"cannot read {path}: {error}; expected a whole profile.json (measure or copy it again)"
         ) from None

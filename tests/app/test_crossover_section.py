@@ -34,9 +34,7 @@ def _markdown(at: AppTest) -> str:
     return "\n".join(each.value for each in at.markdown)
 
 
-@pytest.mark.parametrize(
-    "kind", ["load_gamma", "batch_acceptance", "context_gamma", "budget_load"]
-)
+@pytest.mark.parametrize("kind", ["load_gamma", "batch_acceptance", "context_gamma", "budget_load"])
 def test_a_map_is_that_of_crossover_map(kind, finish):
     at = _visit("cpu_chat", "speculate")
     before = len(at.get("plotly_chart"))
