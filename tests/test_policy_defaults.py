@@ -65,3 +65,22 @@ def test_a_policy_that_asks_for_longer_drafts_does_not_fit():
 def test_a_ladder_whose_bounds_cross_only_turns_off():
     (rung,) = memory_ladder(DraftShape(4), mild=0.1, severe=0.3)
     assert (rung.below, rung.num_speculative_tokens) == (0.3, 0)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "label"),
+    [
+        ({}, "off"),
+        ({"num_speculative_tokens": 3}, "ngram, γ = 3"),
+        (
+            {"num_speculative_tokens": 2, "tree": (-1, -1, 0)},
+            "ngram, tree of 3 candidates, 2 deep",
+        ),
+        (
+            {"num_speculative_tokens": 3, "dynamic_tree": {"topk": 2, "num_draft_tokens": 5}},
+            "ngram, dynamic tree of 5 candidates, 3 deep",
+        ),
+    ],
+)
+def test_what_drafts_is_named_by_its_shape(wanted, label):
+    assert Speculation(proposer="ngram", **wanted).label == label

@@ -111,3 +111,14 @@ def test_recorded_lengths_are_simulated(finish):
     assert shown["Whole request, E2E: p50"] == seconds(summary.e2e.p50_s)
     assert shown["Whole request, E2E: mean"] == seconds(summary.e2e.mean_s)
     assert "acceptance model trace" in _captions(at)
+
+
+def test_a_run_with_a_tree_says_so(finish):
+    tree = {"proposer": "ngram", "num_speculative_tokens": 2, "tree": [-1, -1, 0, 1]}
+    scenario = open_scenario("cpu_chat").with_(
+        speculation=tree, **{"workload.num_requests": FEW_REQUESTS}
+    )
+    at = _visit(scenario)
+    at.button(key="serve.simulate").click().run()
+    finish(at, KEY)
+    assert list(at.table[0].value.columns) == ["off", "ngram, tree of 4 candidates, 2 deep"]
