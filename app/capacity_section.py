@@ -8,6 +8,7 @@ import streamlit as st
 from app import words
 from app.figure import show_figure
 from app.job import Advance, finished_job, start_job
+from app.meaning import show_meanings
 from simcore.planner.capacity import DEFAULT_SEEDS, find_capacity
 from simcore.planner.capacity_document import Capacity, LoadCurve, ReplicaPlan
 from simcore.planner.economics import GivenFigures
@@ -15,7 +16,12 @@ from simcore.planner.load_curve import example_curve
 from simcore.planner.replicas import check_demand, find_replicas
 from simcore.profile.store import StoredProfile
 from simcore.report.capacity_figures import capacity_figure, daily_figure
-from simcore.report.capacity_text import capacity_rows, fleet_rows, ledger_sentence
+from simcore.report.capacity_text import (
+    ROW_MEANINGS,
+    capacity_rows,
+    fleet_rows,
+    ledger_sentence,
+)
 from simcore.scenario import Scenario
 
 KEY = "capacity.found"
@@ -154,4 +160,6 @@ def _show(found: Found) -> None:
 def _table(rows: list[tuple[str, list[str]]], labels: tuple[str, str]) -> None:
     """Both services side by side; where they are the same, once."""
     columns = dict(zip(labels, zip(*(cells for _, cells in rows), strict=True), strict=False))
-    st.table(pd.DataFrame(columns, index=[name for name, _ in rows]))
+    names = [name for name, _ in rows]
+    st.table(pd.DataFrame(columns, index=names))
+    show_meanings(names, ROW_MEANINGS)

@@ -8,12 +8,17 @@ from app.errors import shown_errors
 from app.figure import show_figure
 from app.job import Advance, finished_job, start_job
 from app.link import refuse_files
+from app.meaning import show_meanings
 from simcore.errors import ScenarioError
 from simcore.planner.compare import compare, draft_lengths
 from simcore.planner.comparison import Comparison
 from simcore.profile.store import StoredProfile
 from simcore.report.comparison_figures import comparison_figure
-from simcore.report.comparison_text import comparison_rows, difference_sentences
+from simcore.report.comparison_text import (
+    ROW_MEANINGS,
+    comparison_rows,
+    difference_sentences,
+)
 from simcore.scenario import Scenario, read_scenario
 
 KEY = "compare.run"
@@ -109,6 +114,7 @@ def _show(found: Comparison) -> None:
     labels = [each.label for each in found.services]
     rows = comparison_rows(found.services)
     st.table(pd.DataFrame({name: values for name, *values in rows}, index=labels).T)
+    show_meanings([name for name, *_ in rows], ROW_MEANINGS)
     for service in found.services[1:]:
         with st.expander(f"{service.label} against {labels[0]}, in sentences"):
             st.markdown("\n".join(f"- {line}" for line in difference_sentences(service)))

@@ -10,17 +10,24 @@ from app.figure import show_figure
 from app.job import Advance, finished_job, start_job
 from simcore.metrics.summary import Summary, summarise
 from simcore.profile.store import StoredProfile
+from simcore.report.metric_words import meaning
 from simcore.report.run_figures import (
     latency_figure,
     time_figure,
     timeline_figure,
     tokens_figure,
 )
-from simcore.report.units import seconds
+from simcore.report.units import percent, rate, seconds
 from simcore.scenario import Scenario
 from simcore.serving.simulation import SimulationResult, simulate
 
 KEY = "serve.runs"
+CARDS = (
+    "First token, TTFT: p95",
+    "Time per token, TPOT: p50",
+    "Whole request, E2E: p50",
+    "Throughput",
+)
 
 
 @dataclass(frozen=True)
@@ -82,11 +89,17 @@ def _compare(stored: StoredProfile, scenario: Scenario, advance: Advance) -> Com
 
 def _show(comparison: Comparison) -> None:
     runs = {run.label: run for run in comparison.runs}
-    st.table(pd.DataFrame({label: _column(run.summary) for label, run in runs.items()}))
+    _show_cards(comparison)
+    rows = {label: _rows(run.summary) for label, run in runs.items()}
+    cells = {
+        label: {name: text for name, (_, text) in each.items()} for label, each in rows.items()
+    }
+    st.table(pd.DataFrame(cells))
+    with st.expander("What these numbers mean"):
+        metrics = (metric for metric, _ in rows["off"].values())
+        st.markdown("\n".join(f"- {text}" for text in dict.fromkeys(map(meaning, metrics))))
     for run in comparison.runs:
         _show_warnings(run)
-    with st.expander("What these words mean"):
-        st.markdown(words.GLOSSARY)
     chosen = st.segmented_control(
         "Pictures of",
         list(runs),
@@ -104,6 +117,17 @@ def _show(comparison: Comparison) -> None:
     with right:
         show_figure(time_figure(summaries), key="serve.time")
     st.caption(words.origin_line(comparison.runs[-1].result.origin))
+
+
+def _show_cards(comparison: Comparison) -> None:
+    """The numbers that users feel, each with its definition, off beside them."""
+    off, last = _rows(comparison.runs[0].summary), _rows(comparison.runs[-1].summary)
+    for column, name in zip(st.columns(len(CARDS)), CARDS, strict=True):
+        metric, text = last[name]
+        with column.container(border=True, height="stretch", gap="small"):
+            st.metric(name, text, help=meaning(metric))
+            if len(comparison.runs) > 1:
+                st.caption(f"Off: {off[name][1]}")
 
 
 def _show_changes(result: SimulationResult) -> None:
@@ -129,31 +153,37 @@ def _show_warnings(run: Run) -> None:
         )
 
 
-def _column(summary: Summary) -> dict[str, str]:
-    length = summary.tokens.mean_acceptance_length
-    kv = summary.kv
+def _rows(summary: Summary) -> dict[str, tuple[str, str]]:
+    """Label -> the summary's field, and its number as it is written."""
+    length, kv = summary.tokens.mean_acceptance_length, summary.kv
     return {
-        "First token, TTFT: p50": seconds(summary.ttft.p50_s),
-        "First token, TTFT: p95": seconds(summary.ttft.p95_s),
-        "Time per token, TPOT: p50": seconds(summary.tpot.p50_s),
-        "Time per token, TPOT: p95": seconds(summary.tpot.p95_s),
-        "Whole request, E2E: mean": seconds(summary.e2e.mean_s),
-        "Whole request, E2E: p50": seconds(summary.e2e.p50_s),
-        "Whole request, E2E: p95": seconds(summary.e2e.p95_s),
-        "Throughput": f"{summary.request_rate_per_s:#.3g} requests/s",
-        "Output": f"{summary.output_rate_tokens_per_s:,.4g} tokens/s",
-        "Goodput": _goodput(summary),
-        "Mean acceptance length": "–" if length is None else f"{length:.2f} tokens a cycle",
-        "Mean batch": f"{summary.mean_batch_size:.1f} requests",
-        "KV cache at its fullest": (
-            f"{words.percent(kv.peak_used_fraction)} of {kv.total_tokens:,} tokens a replica"
+        "First token, TTFT: p50": ("ttft.p50_s", seconds(summary.ttft.p50_s)),
+        "First token, TTFT: p95": ("ttft.p95_s", seconds(summary.ttft.p95_s)),
+        "Time per token, TPOT: p50": ("tpot.p50_s", seconds(summary.tpot.p50_s)),
+        "Time per token, TPOT: p95": ("tpot.p95_s", seconds(summary.tpot.p95_s)),
+        "Whole request, E2E: mean": ("e2e.mean_s", seconds(summary.e2e.mean_s)),
+        "Whole request, E2E: p50": ("e2e.p50_s", seconds(summary.e2e.p50_s)),
+        "Whole request, E2E: p95": ("e2e.p95_s", seconds(summary.e2e.p95_s)),
+        "Throughput": ("request_rate_per_s", rate(summary.request_rate_per_s)),
+        "Output": (
+            "output_rate_tokens_per_s",
+            f"{summary.output_rate_tokens_per_s:,.4g} tokens/s",
         ),
-        "Requests finished": f"{summary.num_requests['finished']:,}",
+        "Goodput": ("goodput_per_s", _goodput(summary)),
+        "Mean acceptance length": (
+            "tokens.mean_acceptance_length",
+            "–" if length is None else f"{length:.2f} tokens a cycle",
+        ),
+        "Mean batch": ("mean_batch_size", f"{summary.mean_batch_size:.1f} requests"),
+        "KV cache at its fullest": (
+            "kv.peak_used_fraction",
+            f"{percent(kv.peak_used_fraction)} of {kv.total_tokens:,} tokens a replica",
+        ),
+        "Requests finished": ("num_requests", f"{summary.num_requests['finished']:,}"),
     }
 
 
 def _goodput(summary: Summary) -> str:
     if summary.goodput_per_s is None or summary.goodput_fraction is None:
         return "no objective set"
-    share = words.percent(summary.goodput_fraction)
-    return f"{summary.goodput_per_s:#.3g} requests/s ({share} in time)"
+    return f"{rate(summary.goodput_per_s)} ({percent(summary.goodput_fraction)} in time)"

@@ -3,6 +3,7 @@
 from typing import Any
 
 from simcore.profile.schema import Contract, Sampling, Source
+from simcore.report.metric_words import meaning
 
 SOURCE_COLORS = {
     Source.MEASURED: "green",
@@ -125,12 +126,10 @@ RECORDED = (
 )
 REPLICAS = "Copies of the engine, each on its own machine; requests are spread over them."
 MAX_NUM_SEQS = "Requests that one replica decodes at the same time; the others wait."
-TTFT = "TTFT, time to first token: from arrival to the first token of the answer."
-TPOT = "TPOT, time per output token: mean gap between tokens of one request after the first."
+TTFT, TPOT, E2E = meaning("ttft"), meaning("tpot"), meaning("e2e")
 ITL = "ITL, inter-token latency: the longest gap between two emissions of a request."
 PERCENTILE = "For the capacity: at 95, each limit is met by 95 % of the requests."
 GOODPUT_FRACTION = "For the capacity: this share of the requests meets every limit at once."
-E2E = "E2E, end to end: from arrival to the last token."
 SLO = "Service objective: a request that meets all limits counts as goodput. 0: no limit."
 BATCH = "Requests that decode in the same step. A larger batch fills the machine."
 CONTEXT = "Tokens that a request holds already (prompt and answer so far); they cost reading time."
@@ -229,15 +228,6 @@ RESIDUALS = (
     "The grey band is ± 10 %. Residuals are of the samples that the law was fitted to; the error "
     "on samples that a fit did not see stands under Provenance."
 )
-GLOSSARY = f"""
-- {TTFT}
-- {TPOT}
-- {E2E}
-- p50, p95: half, or 95 %, of the requests are at least this fast.
-- Goodput: requests a second that meet every limit of the service objective.
-- Mean acceptance length: tokens that one cycle emits; plain decoding emits 1.
-- KV cache: memory that holds what the model has read so far; when it is full, requests wait.
-"""
 
 
 def percent(share: float) -> str:
