@@ -8,12 +8,14 @@ import streamlit as st
 from app import words
 from app.figure import show_figure
 from app.job import Advance, finished_job, start_job
+from app.kept_section import read_kept, show_keep, show_kept
 from app.meaning import show_meanings
 from simcore.planner.capacity import DEFAULT_SEEDS, find_capacity
 from simcore.planner.capacity_document import Capacity, LoadCurve, ReplicaPlan
 from simcore.planner.economics import GivenFigures
 from simcore.planner.load_curve import example_curve
 from simcore.planner.replicas import check_demand, find_replicas
+from simcore.profile.schema import Frozen
 from simcore.profile.store import StoredProfile
 from simcore.report.capacity_figures import capacity_figure, daily_figure
 from simcore.report.capacity_text import (
@@ -42,10 +44,10 @@ class Asked:
     given: GivenFigures
 
 
-@dataclass(frozen=True)
-class Found:
+class Found(Frozen):
     """The capacity, and the fleets where they were asked for."""
 
+    asked: Scenario
     capacity: Capacity
     fleets: ReplicaPlan | None
 
@@ -55,6 +57,7 @@ def show_capacity(stored: StoredProfile, scenario: Scenario) -> None:
     asked = _form(scenario)
     if asked is not None:
         start_job(KEY, lambda advance: _find(stored, scenario, asked, advance), scenario)
+    show_kept("capacity", KEY, _read)
     job = finished_job(KEY)
     if job is None:
         if KEY not in st.session_state:
@@ -66,6 +69,7 @@ def show_capacity(stored: StoredProfile, scenario: Scenario) -> None:
     if job.asked != scenario:
         st.warning("The inputs have changed since this search. Find the capacity again.")
     _show(job.result)
+    show_keep("capacity", job.result.asked.name, job.result.model_dump_json)
 
 
 def _form(scenario: Scenario) -> Asked | None:
@@ -127,7 +131,7 @@ def _find(stored: StoredProfile, scenario: Scenario, asked: Asked, advance: Adva
         scenario, stored=stored, num_seeds=asked.seeds, given=asked.given, progress=advance
     )
     if demand is None:
-        return Found(capacity, None)
+        return Found(asked=scenario, capacity=capacity, fleets=None)
     fleets = find_replicas(
         scenario,
         demand,
@@ -137,7 +141,13 @@ def _find(stored: StoredProfile, scenario: Scenario, asked: Asked, advance: Adva
         one=capacity if scenario.deployment.replicas == 1 else None,
         progress=advance,
     )
-    return Found(capacity, fleets)
+    return Found(asked=scenario, capacity=capacity, fleets=fleets)
+
+
+def _read(content: str, name: str) -> tuple[Scenario, Found]:
+    """Raises SpecplanError."""
+    found = read_kept(Found, content, name)
+    return found.asked, found
 
 
 def _show(found: Found) -> None:

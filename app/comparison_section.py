@@ -7,11 +7,13 @@ from app import library, words
 from app.errors import shown_errors
 from app.figure import show_figure
 from app.job import Advance, finished_job, start_job
+from app.kept_section import read_kept, show_keep, show_kept
 from app.link import refuse_files
 from app.meaning import show_meanings
 from simcore.errors import ScenarioError
 from simcore.planner.compare import compare, draft_lengths
 from simcore.planner.comparison import Comparison
+from simcore.profile.schema import Frozen
 from simcore.profile.store import StoredProfile
 from simcore.report.comparison_figures import comparison_figure
 from simcore.report.comparison_text import (
@@ -27,6 +29,13 @@ IN_FORCE = "as in the sidebar"
 SAVED = "saved: "
 DEFAULT_SEEDS = 5
 LOADS = {"offered": "the same offered load", "admitted": "the same admitted rate"}
+
+
+class Kept(Frozen):
+    """A comparison, and the scenario that was in force."""
+
+    asked: Scenario
+    found: Comparison
 
 
 def show_comparison(stored: StoredProfile, scenario: Scenario, gammas: tuple[int, ...]) -> None:
@@ -57,18 +66,19 @@ def show_comparison(stored: StoredProfile, scenario: Scenario, gammas: tuple[int
         if right.form_submit_button("Compare", type="primary", width="stretch"):
             asked = {name: offered[name] for name in chosen}
             start_job(
-                KEY,
-                lambda advance: _compare(stored, asked, at, int(seeds), advance),
-                (scenario, asked),
+                KEY, lambda advance: _compare(stored, asked, at, int(seeds), advance), scenario
             )
+    show_kept("comparison", KEY, _read)
     job = finished_job(KEY)
     if job is None:
         if KEY not in st.session_state:
             st.info("Choose what to compare and press Compare.")
         return
-    if job.asked[0] != scenario:
+    if job.asked != scenario:
         st.warning("The inputs have changed since this comparison. Press Compare again.")
     _show(job.result)
+    kept = Kept(asked=job.asked, found=job.result)
+    show_keep("comparison", job.asked.name, kept.model_dump_json)
 
 
 def _offered(scenario: Scenario, gammas: tuple[int, ...]) -> dict[str, Scenario]:
@@ -107,6 +117,12 @@ def _compare(
         profiles={stored.profile.name: stored},
         progress=advance,
     )
+
+
+def _read(content: str, name: str) -> tuple[Scenario, Comparison]:
+    """Raises SpecplanError."""
+    kept = read_kept(Kept, content, name)
+    return kept.asked, kept.found
 
 
 def _show(found: Comparison) -> None:

@@ -17,7 +17,7 @@ from simcore.profile.store import PROFILE_FILE, StoredProfile, bundled_profiles
 from simcore.report.table import escape_markdown
 
 KEY = "calibrate.profile"
-OTHER_TARGET = {"target": None, "workload.domains": {}, "speculation": {}}
+OTHER_TARGET: dict[str, Any] = {"target": None, "workload.domains": {}, "speculation": {}}
 
 
 def show_profile_upload() -> None:

@@ -8,7 +8,10 @@ import streamlit as st
 from app import words
 from app.figure import show_figure
 from app.job import Advance, finished_job, start_job
+from app.kept_section import read_kept, show_keep, show_kept
+from app.session import open_next
 from simcore.metrics.summary import Summary, summarise
+from simcore.profile.schema import Frozen
 from simcore.profile.store import StoredProfile
 from simcore.report.metric_words import meaning
 from simcore.report.run_figures import (
@@ -35,8 +38,15 @@ class Run:
     """One simulated variant and its summary."""
 
     label: str
-    result: SimulationResult
+    result: SimulationResult | None  # None: only its numbers were kept
     summary: Summary
+
+
+class Kept(Frozen):
+    """The numbers of runs by label, and their scenario."""
+
+    asked: Scenario
+    runs: dict[str, Summary]
 
 
 @dataclass(frozen=True)
@@ -59,6 +69,7 @@ def show_simulation(stored: StoredProfile, scenario: Scenario) -> None:
         start_job(
             KEY, lambda advance: _compare(stored, scenario, advance), scenario, unit="requests"
         )
+    show_kept("simulation", KEY, _read)
     job = finished_job(KEY)
     if job is None:
         if KEY not in st.session_state:
@@ -67,6 +78,9 @@ def show_simulation(stored: StoredProfile, scenario: Scenario) -> None:
     if job.asked != scenario:
         st.warning("The inputs have changed since this run. Press Simulate to run again.")
     _show(job.result)
+    runs = {run.label: run.summary for run in job.result.runs}
+    kept = Kept(asked=job.asked, runs=runs)
+    show_keep("simulation", job.asked.name, kept.model_dump_json)
 
 
 def _compare(stored: StoredProfile, scenario: Scenario, advance: Advance) -> Comparison:
@@ -85,6 +99,13 @@ def _compare(stored: StoredProfile, scenario: Scenario, advance: Advance) -> Com
         result = simulate(variant, stored=stored, progress=one)
         runs.append(Run(label, result, summarise(result)))
     return Comparison(scenario, tuple(runs))
+
+
+def _read(content: str, name: str) -> tuple[Scenario, Comparison]:
+    """Raises SpecplanError."""
+    kept = read_kept(Kept, content, name)
+    runs = tuple(Run(label, None, summary) for label, summary in kept.runs.items())
+    return kept.asked, Comparison(kept.asked, runs)
 
 
 def _show(comparison: Comparison) -> None:
@@ -107,16 +128,14 @@ def _show(comparison: Comparison) -> None:
         required=True,
         key=f"serve.pictures.{list(runs)[-1]}",
     )
-    show_figure(timeline_figure(runs[chosen].result), key="serve.timeline")
-    show_figure(latency_figure(runs[chosen].result), key="serve.latency")
-    _show_changes(runs[chosen].result)
+    _show_run(runs[chosen], comparison.scenario)
     left, right = st.columns(2)
     summaries = {label: run.summary for label, run in runs.items()}
     with left:
         show_figure(tokens_figure(summaries), key="serve.tokens")
     with right:
         show_figure(time_figure(summaries), key="serve.time")
-    st.caption(words.origin_line(comparison.runs[-1].result.origin))
+    st.caption(words.origin_line(comparison.runs[-1].summary.origin))
 
 
 def _show_cards(comparison: Comparison) -> None:
@@ -128,6 +147,18 @@ def _show_cards(comparison: Comparison) -> None:
             st.metric(name, text, help=meaning(metric))
             if len(comparison.runs) > 1:
                 st.caption(f"Off: {off[name][1]}")
+
+
+def _show_run(run: Run, scenario: Scenario) -> None:
+    """Pictures over time; of a kept run only the way to get them."""
+    if run.result is None:
+        st.info(words.ONLY_NUMBERS)
+        if st.button("Open its scenario", key="serve.open"):
+            open_next(scenario, scenario.name)
+        return
+    show_figure(timeline_figure(run.result), key="serve.timeline")
+    show_figure(latency_figure(run.result), key="serve.latency")
+    _show_changes(run.result)
 
 
 def _show_changes(result: SimulationResult) -> None:

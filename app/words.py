@@ -202,9 +202,10 @@ SENSITIVITY = (
 )
 FLIPS = "Where the decision turns in closed form, off and on are simulated so often as a check."
 NO_PLAN = "There is no plan in this visit yet. A plan compares, decides, and becomes the report."
-KEEP_PLAN = (
-    "Kept plans are seen by everybody who uses this dashboard; they survive restarts. A later plan "
-    "can be compared with them."
+KEEP = "Kept results are seen by everybody who uses this dashboard; they survive restarts."
+ONLY_NUMBERS = (
+    "Only the numbers of this run were kept. Open its scenario and press Simulate: the same seed "
+    "and profile give the same run, with its pictures."
 )
 IMPORT_FILES = (
     "Text or Parquet files as the engine or the load generator wrote them. Nothing in them is "

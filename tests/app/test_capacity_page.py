@@ -48,6 +48,14 @@ def test_the_table_and_the_ledger_are_those_of_find_capacity(finish):
     assert [(name, list(shown.loc[name])) for name in shown.index] == capacity_rows(found)
     assert ledger_sentence(found) in "\n".join(each.value for each in at.markdown)
     assert found.off.economics.price_source == "given"
+    sentence = found.gain.sentence
+    assert at.subheader[0].value == f"{sentence[0].upper()}{sentence[1:]}."
+    assert [each.value for each in at.warning] == list(found.caveats)
+    next(each for each in at.button if each.label == "Keep").click().run()
+    later = _visit(scenario)
+    later.button(key="kept.capacity.open").click().run()
+    assert later.session_state[KEY].result == at.session_state[KEY].result
+    assert later.table[0].value.equals(shown)
 
 
 def test_an_objective_without_limits_is_refused_in_a_sentence(finish):
