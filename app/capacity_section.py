@@ -8,7 +8,7 @@ import streamlit as st
 from app import words
 from app.figure import show_figure
 from app.job import Advance, finished_job, start_job
-from app.kept_section import read_kept, show_keep, show_kept
+from app.kept_section import read_kept, show_keep, show_kept_results
 from app.meaning import show_meanings
 from simcore.planner.capacity import DEFAULT_SEEDS, find_capacity
 from simcore.planner.capacity_document import Capacity, LoadCurve, ReplicaPlan
@@ -57,7 +57,7 @@ def show_capacity(stored: StoredProfile, scenario: Scenario) -> None:
     asked = _form(scenario)
     if asked is not None:
         start_job(KEY, lambda advance: _find(stored, scenario, asked, advance), scenario)
-    show_kept("capacity", KEY, _read)
+    show_kept_results("capacity", KEY, _read)
     job = finished_job(KEY)
     if job is None:
         if KEY not in st.session_state:

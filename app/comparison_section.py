@@ -7,7 +7,7 @@ from app import library, words
 from app.errors import shown_errors
 from app.figure import show_figure
 from app.job import Advance, finished_job, start_job
-from app.kept_section import read_kept, show_keep, show_kept
+from app.kept_section import read_kept, show_keep, show_kept_results
 from app.link import refuse_files
 from app.meaning import show_meanings
 from simcore.errors import ScenarioError
@@ -68,7 +68,7 @@ def show_comparison(stored: StoredProfile, scenario: Scenario, gammas: tuple[int
             start_job(
                 KEY, lambda advance: _compare(stored, asked, at, int(seeds), advance), scenario
             )
-    show_kept("comparison", KEY, _read)
+    show_kept_results("comparison", KEY, _read)
     job = finished_job(KEY)
     if job is None:
         if KEY not in st.session_state:

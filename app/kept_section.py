@@ -14,6 +14,7 @@ from simcore.profile.schema import Frozen
 from simcore.validation import describe_validation_error
 
 Document = TypeVar("Document", bound=Frozen)
+Read = Callable[[str, str], tuple[Any, Any]]  # content, name -> what was asked, the result
 
 
 def show_keep(kind: library.Kind, name: str, content: Callable[[], str]) -> None:
@@ -33,10 +34,12 @@ def show_keep(kind: library.Kind, name: str, content: Callable[[], str]) -> None
                 st.success(f"Kept as {chosen.strip()}.")
 
 
-def show_kept(kind: library.Kind, key: str, read: Callable[[str, str], tuple[Any, Any]]) -> None:
+def show_kept_results(
+    kind: library.Kind, key: str, read: Callable[[str, str], tuple[Any, Any]]
+) -> None:
     """What was kept of this kind; opened, it takes the place of the last job under `key`.
 
-    `read` (content, name) gives what was asked and the result, or raises SpecplanError.
+    `read` raises SpecplanError for what it cannot read.
     """
     if (refusal := st.session_state.pop(f"kept.{kind}.refusal", None)) is not None:
         st.error(refusal)
@@ -87,7 +90,7 @@ def _title(each: library.Saved) -> str:
 def _open(
     kind: library.Kind,
     key: str,
-    read: Callable[[str, str], tuple[Any, Any]],
+    read: Read,
     chosen: library.Saved,
 ) -> None:
     """Before the page is drawn again."""

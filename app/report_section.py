@@ -4,7 +4,7 @@ import streamlit as st
 
 from app import library, words
 from app.errors import shown_errors
-from app.kept_section import show_keep, show_kept
+from app.kept_section import show_keep, show_kept_results
 from app.plan_section import KEY as PLAN_KEY
 from app.plan_section import PlanWithFiles, show_downloads, with_files
 from simcore.errors import PlanError
@@ -27,7 +27,7 @@ def show_report() -> None:
     """Everything of the last plan of this session; without one, how to make it."""
     job = st.session_state.get(PLAN_KEY)
     made: PlanWithFiles | None = None if job is None else job.result
-    show_kept("plan", PLAN_KEY, _read)
+    show_kept_results("plan", PLAN_KEY, _read)
     if made is None:
         st.info(words.NO_PLAN)
         st.page_link("app_pages/decide.py", label="Make the plan on the page Decide")

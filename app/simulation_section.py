@@ -8,7 +8,7 @@ import streamlit as st
 from app import words
 from app.figure import show_figure
 from app.job import Advance, finished_job, start_job
-from app.kept_section import read_kept, show_keep, show_kept
+from app.kept_section import read_kept, show_keep, show_kept_results
 from app.session import open_next
 from simcore.metrics.summary import Summary, summarise
 from simcore.profile.schema import Frozen
@@ -69,7 +69,7 @@ def show_simulation(stored: StoredProfile, scenario: Scenario) -> None:
         start_job(
             KEY, lambda advance: _compare(stored, scenario, advance), scenario, unit="requests"
         )
-    show_kept("simulation", KEY, _read)
+    show_kept_results("simulation", KEY, _read)
     job = finished_job(KEY)
     if job is None:
         if KEY not in st.session_state:
