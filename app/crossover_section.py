@@ -20,7 +20,7 @@ def show_crossover(stored: StoredProfile, scenario: Scenario) -> None:
     """The form, the progress, and the last map."""
     st.subheader("Where it pays in service", divider="gray", help=words.CROSSOVER)
     with st.form(f"{KEY}.form"):
-        first, second, third, fourth = st.columns([2, 1, 1, 1], vertical_alignment="bottom")
+        first, second, third, fourth = st.columns([3, 2, 3, 2], vertical_alignment="bottom")
         kind = first.selectbox(
             "Map", MAP_KINDS, format_func=words.MAPS.get, key=f"{KEY}.kind", help=words.MAP
         )
