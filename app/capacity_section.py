@@ -13,6 +13,7 @@ from app.meaning import show_meanings
 from simcore.planner.capacity import DEFAULT_SEEDS, find_capacity
 from simcore.planner.capacity_document import Capacity, LoadCurve, ReplicaPlan
 from simcore.planner.economics import GivenFigures
+from simcore.planner.fleet_curve import fleet_curves
 from simcore.planner.load_curve import example_curve
 from simcore.planner.replicas import check_demand, find_replicas
 from simcore.profile.schema import Frozen
@@ -24,6 +25,7 @@ from simcore.report.capacity_text import (
     fleet_rows,
     ledger_sentence,
 )
+from simcore.report.fleet_figures import fleet_figure
 from simcore.scenario import Scenario
 
 KEY = "capacity.found"
@@ -156,6 +158,9 @@ def _show(found: Found) -> None:
     st.subheader(f"{sentence[0].upper()}{sentence[1:]}.")
     show_figure(capacity_figure(capacity), key="capacity.curve")
     _table(capacity_rows(capacity), (capacity.off.label, capacity.on.label))
+    if curves := fleet_curves(capacity):
+        show_figure(fleet_figure(curves), key="capacity.fleet")
+        st.caption(words.BY_DIVISION)
     st.markdown(f"**What speculation takes.** {ledger_sentence(capacity)}")
     if found.fleets is not None:
         st.subheader("Replicas", divider="gray")

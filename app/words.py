@@ -166,6 +166,10 @@ DEMAND = (
     "The fewest replicas that meet the objective, simulated with the routing of the scenario. The "
     "example day is an invented curve; `specplan capacity --daily FILE` reads your own."
 )
+BY_DIVISION = (
+    "By division: so many times the load that was found for one replica. A large fleet shares its "
+    "queue and may need fewer; ask for replicas above to have one rate simulated."
+)
 TRUTH_PAGE = (
     "Engines were calibrated, then predicted, and only then measured; nothing is fitted on what is "
     "shown here. Causes of the errors stand in docs/validation.md."

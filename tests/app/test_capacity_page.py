@@ -6,9 +6,10 @@ pytest.importorskip("streamlit")
 
 from streamlit.testing.v1 import AppTest
 
-from app import link
+from app import link, words
 from app.launch import ENTRY
 from simcore.planner.capacity import find_capacity
+from simcore.planner.fleet_curve import fleet_curves
 from simcore.report.capacity_text import capacity_rows, ledger_sentence
 from simcore.scenario_files import open_scenario
 
@@ -48,6 +49,9 @@ def test_the_table_and_the_ledger_are_those_of_find_capacity(finish):
     assert [(name, list(shown.loc[name])) for name in shown.index] == capacity_rows(found)
     assert ledger_sentence(found) in "\n".join(each.value for each in at.markdown)
     assert found.off.economics.price_source == "given"
+    assert len(at.get("plotly_chart")) == 2
+    assert words.BY_DIVISION in [each.value for each in at.caption]
+    assert fleet_curves(found)[0].steps[0].cost_usd_per_hour == 3.0
     sentence = found.gain.sentence
     assert at.subheader[0].value == f"{sentence[0].upper()}{sentence[1:]}."
     assert [each.value for each in at.warning] == list(found.caveats)
