@@ -1,5 +1,6 @@
 """The page Calibrate: the profile's samples, and the import of an engine's files."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -155,3 +156,24 @@ def test_a_bundled_profile_is_not_brought_again():
     at = _visit(SMOLLM2)
     _upload(at, ("p.zip", pack_profile(load_profile(SMOLLM2)), "application/zip"))
     assert "is bundled already" in at.error[0].value
+
+
+def test_two_visitors_with_a_profile_of_one_name_each_see_their_own():
+    text = (load_profile("llama31_8b_h100").folder / "profile.json").read_text(encoding="utf-8")
+    shown = []
+    for rate in (0.9, 0.5):
+        raw = json.loads(text) | {"name": "mine"}
+        for record in (each for each in raw["acceptance"] if each["proposer"] == "eagle"):
+            record["conditional_acceptance"] = {
+                gamma: [rate] * int(gamma) for gamma in record["conditional_acceptance"]
+            }
+        at = _visit(SMOLLM2)
+        at.text_area(key="calibrate.profile.pasted").set_value(json.dumps(raw))
+        next(b for b in at.button if b.label == "Show the profile").click().run()
+        at.button(key="calibrate.profile.use").click().run()
+        at.switch_page("app_pages/decide.py").run()
+        assert not at.error, [each.value for each in at.error]
+        shown.append(at)
+    for at, rate in zip(shown, ("0.900", "0.500"), strict=True):
+        at.run()
+        assert {each.label: each.value for each in at.metric}["Acceptance rate α"] == rate
