@@ -10,6 +10,7 @@ from app.job import Advance, finished_job, start_job
 from app.kept_section import read_kept, show_keep, show_kept_results
 from app.link import refuse_files
 from app.meaning import show_meanings
+from app.session import own_profiles
 from simcore.errors import ScenarioError
 from simcore.planner.compare import compare, draft_lengths
 from simcore.planner.comparison import Comparison
@@ -65,8 +66,9 @@ def show_comparison(stored: StoredProfile, scenario: Scenario, gammas: tuple[int
         )
         if right.form_submit_button("Compare", type="primary", width="stretch"):
             asked = {name: offered[name] for name in chosen}
+            profiles = own_profiles() | {stored.profile.name: stored}
             start_job(
-                KEY, lambda advance: _compare(stored, asked, at, int(seeds), advance), scenario
+                KEY, lambda advance: _compare(profiles, asked, at, int(seeds), advance), scenario
             )
     show_kept_results("comparison", KEY, _read)
     job = finished_job(KEY)
@@ -101,7 +103,7 @@ def _offered(scenario: Scenario, gammas: tuple[int, ...]) -> dict[str, Scenario]
 
 
 def _compare(
-    stored: StoredProfile,
+    profiles: dict[str, StoredProfile],
     asked: dict[str, Scenario],
     at: str,
     num_seeds: int,
@@ -114,7 +116,7 @@ def _compare(
         asked,
         at=at,  # type: ignore[arg-type]  # the radio offers no other
         num_seeds=num_seeds,
-        profiles={stored.profile.name: stored},
+        profiles=profiles,
         progress=advance,
     )
 

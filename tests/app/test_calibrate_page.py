@@ -36,6 +36,11 @@ def _paste(at: AppTest, text: str, domain: str = "all") -> AppTest:
     return next(b for b in at.button if b.label == "Show what is in it").click().run()
 
 
+def _cells(table) -> list[tuple[str, str]]:
+    """Name and first cell of every row."""
+    return [(str(name), str(row.iloc[0])) for name, row in table.iterrows()]
+
+
 @pytest.mark.parametrize("profile", list(bundled_profiles()))
 def test_every_bundled_profile_shows_what_it_holds(profile):
     at = _visit(profile)
@@ -45,6 +50,17 @@ def test_every_bundled_profile_shows_what_it_holds(profile):
     has_samples = "cost" in stored.profile.tables
     assert len(at.get("plotly_chart")) == (3 if has_samples else 0)
     assert any("no timed samples" in each.value for each in at.info) != has_samples
+    box, target = stored.profile.cost.domain, stored.profile.identity.target
+    cells = {name: text for table in at.table for name, text in _cells(table.value)}
+    assert cells["Target model"] == target.name
+    assert cells["Batch"] == f"up to {box.max_batch_size:,} requests"
+    assert cells["Step"] == f"up to {box.max_step_tokens:,} tokens"
+    for phase, error in stored.profile.cost.held_out_error.items():
+        assert cells[phase] == f"{100 * error.median_rel:.1f} %"
+    assert records["requests"].fillna(0).tolist() == [
+        each.num_requests for each in stored.profile.acceptance
+    ]
+    assert any(stored.content_hash in each.value for each in at.caption)
 
 
 def test_a_pasted_scrape_is_shown_and_becomes_a_profile_of_this_visit_alone():
