@@ -29,6 +29,7 @@ def show_provenance(stored: StoredProfile) -> None:
     """Identity, how it was obtained, errors of the fit and the measured box."""
     profile = stored.profile
     with st.expander("Provenance of the numbers"):
+        st.markdown(words.SOURCE_HELP[profile.source])
         left, right = st.columns(2)
         with left:
             st.markdown("**What was run**")

