@@ -64,4 +64,4 @@ def _show_preview(stored: StoredProfile) -> None:
     st.dataframe(acceptance_table(stored), hide_index=True, width="stretch")
     if st.button("Use this profile", type="primary", key=f"{KEY}.use"):
         st.session_state.pop(KEY)
-        use_profile(stored, **OTHER_TARGET)
+        use_profile(stored, OTHER_TARGET)

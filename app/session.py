@@ -5,6 +5,7 @@ import tempfile
 import weakref
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import streamlit as st
 
@@ -91,11 +92,11 @@ def own_profiles() -> dict[str, StoredProfile]:
     return found
 
 
-def use_profile(stored: StoredProfile, **changes: object) -> None:
+def use_profile(stored: StoredProfile, changes: dict[str, Any] | None = None) -> None:
     """Give this visitor a profile of their own, and go on with their scenario on it, changed."""
     name = stored.profile.name
     own_profiles()[name] = stored
-    open_next(current_scenario().with_(profile=name, **changes), name)
+    open_next(current_scenario().with_(profile=name, **(changes or {})), name)
 
 
 class _Folder:

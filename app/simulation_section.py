@@ -89,7 +89,7 @@ def _compare(stored: StoredProfile, scenario: Scenario, advance: Advance) -> Com
     gamma = scenario.speculation.num_speculative_tokens
     variants = {"off": scenario.with_(speculation={"proposer": scenario.speculation.proposer})}
     if gamma > 0:
-        variants[scenario.speculation.label] = scenario
+        variants[f"{scenario.speculation.proposer}, {scenario.speculation.drafts}"] = scenario
     runs: list[Run] = []
     for label, variant in variants.items():
         before = len(runs)

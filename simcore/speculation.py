@@ -372,23 +372,20 @@ class Speculation(Frozen):
         return len(self.tree) if self.tree is not None else self.num_speculative_tokens
 
     @property
+    def drafts(self) -> str:
+        """What a cycle drafts at most, in a few words."""
+        depth = self.num_speculative_tokens
+        if self.tree is None and self.dynamic_tree is None:
+            return f"γ = {depth}"
+        kind = "tree" if self.dynamic_tree is None else "dynamic tree"
+        return f"{kind} of {self.num_draft_tokens}, {depth} deep"
+
+    @property
     def topk(self) -> int:
         """Candidates at the first level; a chain's is 1."""
         if self.dynamic_tree is not None:
             return self.dynamic_tree.topk
         return self.tree.count(-1) if self.tree is not None else 1
-
-    @property
-    def label(self) -> str:
-        """What drafts, in a few words: a chain by its length, a tree by its candidates."""
-        if self.num_speculative_tokens == 0:
-            return "off"
-        drafts = f"γ = {self.num_speculative_tokens}"
-        if self.tree is not None or self.dynamic_tree is not None:
-            kind = "tree" if self.dynamic_tree is None else "dynamic tree"
-            depth = self.num_speculative_tokens
-            drafts = f"{kind} of {self.num_draft_tokens} candidates, {depth} deep"
-        return f"{self.proposer}, {drafts}"
 
     def draft_lengths(self) -> tuple[int, ...]:
         """Every draft length of the proposer that the policy may choose, ascending."""

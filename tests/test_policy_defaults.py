@@ -68,19 +68,19 @@ def test_a_ladder_whose_bounds_cross_only_turns_off():
 
 
 @pytest.mark.parametrize(
-    ("wanted", "label"),
+    ("wanted", "drafts"),
     [
-        ({}, "off"),
-        ({"num_speculative_tokens": 3}, "ngram, γ = 3"),
+        ({}, "γ = 0"),
+        ({"num_speculative_tokens": 3}, "γ = 3"),
         (
             {"num_speculative_tokens": 2, "tree": (-1, -1, 0)},
-            "ngram, tree of 3 candidates, 2 deep",
+            "tree of 3, 2 deep",
         ),
         (
             {"num_speculative_tokens": 3, "dynamic_tree": {"topk": 2, "num_draft_tokens": 5}},
-            "ngram, dynamic tree of 5 candidates, 3 deep",
+            "dynamic tree of 5, 3 deep",
         ),
     ],
 )
-def test_what_drafts_is_named_by_its_shape(wanted, label):
-    assert Speculation(proposer="ngram", **wanted).label == label
+def test_what_drafts_is_named_by_its_shape(wanted, drafts):
+    assert Speculation(proposer="ngram", **wanted).drafts == drafts

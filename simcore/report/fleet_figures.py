@@ -28,7 +28,7 @@ def fleet_figure(curves: Sequence[FleetCurve]) -> go.Figure:
         figure.update_yaxes(title_text=title, rangemode="tozero", row=row, col=1)
     figure.update_xaxes(title_text="load (requests/s)", row=len(panels), col=1)
     figure = styled(figure, "Devices, cost and power against load")
-    return figure.update_layout(height=170 + PANEL_HEIGHT * len(panels), legend_y=-0.22)
+    return figure.update_layout(height=170 + PANEL_HEIGHT * len(panels))
 
 
 def _is_known(curves: Sequence[FleetCurve], field: str) -> bool:

@@ -145,4 +145,4 @@ def test_a_run_with_a_tree_says_so(finish):
     at = _visit(scenario)
     at.button(key="serve.simulate").click().run()
     finish(at, KEY)
-    assert list(at.table[0].value.columns) == ["off", "ngram, tree of 4 candidates, 2 deep"]
+    assert list(at.table[0].value.columns) == ["off", "ngram, tree of 4, 2 deep"]
