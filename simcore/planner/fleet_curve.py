@@ -36,8 +36,8 @@ def fleet_curves(found: Capacity) -> tuple[FleetCurve, ...]:
 
     Empty where there is no rate: in a closed loop, or where no load meets the SLO.
     """
-    services = (found.off,) if found.off == found.on else (found.off, found.on)
-    services = tuple(each for each in services if each.max_users is None and each.max_rate_per_s)
+    both = (found.off,) if found.off == found.on else (found.off, found.on)
+    services = [each for each in both if each.max_users is None and each.max_rate_per_s]
     if not services:
         return ()
     top_per_s = MOST_REPLICAS * min(_of_one(each) for each in services)
