@@ -11,6 +11,7 @@ from simcore.errors import ScenarioError
 from simcore.planner.speedup import OFF, CycleSurvival, SpeedupPoint
 from simcore.planner.speedup_map import speedup_map
 from simcore.profile.store import StoredProfile
+from simcore.report.table import escape_markdown
 from simcore.report.units import seconds
 from simcore.scenario import Scenario
 
@@ -75,8 +76,8 @@ def _show_on(proposer: str, survival: CycleSurvival, point: SpeedupPoint) -> Non
     batch = point.batch_size
     who = "one request alone decodes" if batch == 1 else f"{batch} requests together decode"
     st.subheader(
-        f"With {proposer} {_drafts(survival)}, {who} {point.speedup:.2f} × as fast as "
-        f"without{ending}.{_sentence(point.speedup_interval)}"
+        f"With {escape_markdown(proposer)} {_drafts(survival)}, {who} {point.speedup:.2f} × "
+        f"as fast as without{ending}.{_sentence(point.speedup_interval)}"
     )
     emitted, speedup, alpha, all_accepted = st.columns(4)
     iid = iid_mean_emitted_tokens(survival.acceptance_rate, survival.gamma)

@@ -28,6 +28,7 @@ from simcore.profile.merge import merge, write_merge
 from simcore.profile.schema import Sampling
 from simcore.profile.store import StoredProfile, load_profile
 from simcore.report.import_figures import imported_survival_figure
+from simcore.report.table import escape_markdown
 from simcore.validation import describe_validation_error
 
 KEY = "calibrate.import"
@@ -165,7 +166,7 @@ def _read(stored: StoredProfile, uploads: list[Any], pasted: str, said: dict[str
 def _show_preview(preview: Preview) -> None:
     described = preview.described
     missing = missing_to_plan(preview.reading, preview.stored.profile)
-    st.markdown(f"**Understood from {', '.join(preview.files)}**")
+    st.markdown(f"**Understood from {escape_markdown(', '.join(preview.files))}**")
     st.code("\n".join(summary_lines(described, missing)), language=None, wrap_lines=True)
     figure = imported_survival_figure(described)
     if figure is not None:

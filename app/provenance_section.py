@@ -6,6 +6,7 @@ import streamlit as st
 from app import words
 from simcore.profile.schema import Profile
 from simcore.profile.store import StoredProfile
+from simcore.report.table import escape_markdown
 from simcore.scenario import Scenario
 
 
@@ -95,5 +96,7 @@ def _show_record(stored: StoredProfile) -> None:
         st.markdown(f"**Versions:** {listed}")
     for title, texts in (("Citations", provenance.citations), ("Notes", provenance.notes)):
         if texts:
-            st.markdown(f"**{title}**\n\n" + "\n".join(f"- {text}" for text in texts))
+            st.markdown(
+                f"**{title}**\n\n" + "\n".join(f"- {escape_markdown(text)}" for text in texts)
+            )
     st.caption(f"Profile {stored.profile.name}, sha256 of profile.json {stored.content_hash}")

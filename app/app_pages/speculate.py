@@ -14,13 +14,14 @@ from app.provenance_section import show_badges, show_provenance
 from app.session import current_scenario
 from app.survival_section import show_survival
 from app.tree_section import show_dynamic, show_tree
+from simcore.report.table import escape_markdown
 
 scenario = current_scenario()
 
 with shown_errors():
     stored = stored_profile(scenario.profile)
     st.header("What drafts are worth")
-    st.markdown(stored.profile.title)
+    st.markdown(escape_markdown(stored.profile.title))
     show_badges(stored, scenario)
     headline = st.container()
     batch_size, context_tokens = choose_point(stored, scenario)

@@ -193,3 +193,17 @@ def test_two_visitors_with_a_profile_of_one_name_each_see_their_own():
     for at, rate in zip(shown, ("0.900", "0.500"), strict=True):
         at.run()
         assert {each.label: each.value for each in at.metric}["Acceptance rate α"] == rate
+
+
+def test_the_words_of_a_profile_are_text_and_fetch_nothing():
+    raw = json.loads((load_profile("llama31_8b_h100").folder / "profile.json").read_text("utf-8"))
+    picture = "![x](https://elsewhere.invalid/x.png)"
+    raw |= {"name": "mine", "title": picture}
+    raw["provenance"]["notes"] = [picture]
+    at = _visit(SMOLLM2)
+    at.text_area(key="calibrate.profile.pasted").set_value(json.dumps(raw))
+    next(b for b in at.button if b.label == "Show the profile").click().run()
+    at.button(key="calibrate.profile.use").click().run()
+    text = "\n".join(each.value for each in at.markdown)
+    assert "elsewhere.invalid" in text
+    assert picture not in text
