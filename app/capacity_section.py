@@ -10,11 +10,12 @@ from app.figure import show_figure
 from app.job import Advance, finished_job, start_job
 from app.kept_section import read_kept, show_keep, show_kept_results
 from app.meaning import show_meanings
+from simcore.errors import ScenarioError
 from simcore.planner.capacity import DEFAULT_SEEDS, find_capacity
 from simcore.planner.capacity_document import Capacity, LoadCurve, ReplicaPlan
 from simcore.planner.economics import GivenFigures
 from simcore.planner.fleet_curve import fleet_curves
-from simcore.planner.load_curve import example_curve
+from simcore.planner.load_curve import example_curve, parse_curve
 from simcore.planner.replicas import check_demand, find_replicas
 from simcore.profile.schema import Frozen
 from simcore.profile.store import StoredProfile
@@ -33,6 +34,7 @@ DEMANDS = {
     "none": "only the largest load",
     "rate": "also replicas for a rate",
     "day": "also replicas through an example day",
+    "own": "also replicas through a day of yours (CSV)",
 }
 
 
@@ -44,6 +46,7 @@ class Asked:
     demand: str
     rate_per_s: float
     given: GivenFigures
+    day: tuple[str, bytes] | None  # name and content of a CSV
 
 
 class Found(Frozen):
@@ -116,18 +119,23 @@ def _form(scenario: Scenario) -> Asked | None:
             key=f"capacity.{scenario.name}.rate",
             help=words.LOAD,
         )
+        day = st.file_uploader(
+            "A day of yours: hour (0 to 23) or timestamp, and rate_per_s",
+            type="csv",
+            key="capacity.day_file",
+            help=words.DAY,
+        )
         if not third.form_submit_button("Find the capacity", type="primary", width="stretch"):
             return None
     given = GivenFigures(price_usd_per_hour=price or None, power_w=power or None)
-    return Asked(int(seeds), demand, rate_per_s, given)
+    own = None if day is None else (day.name, day.getvalue())
+    return Asked(int(seeds), demand, rate_per_s, given, own)
 
 
 def _find(stored: StoredProfile, scenario: Scenario, asked: Asked, advance: Advance) -> Found:
     """Raises ScenarioError, before any search where nothing can be found."""
-    demand: float | LoadCurve | None = None
-    if asked.demand != "none":
-        is_day = asked.demand == "day"
-        demand = example_curve(asked.rate_per_s) if is_day else asked.rate_per_s
+    demand = _demand(asked)
+    if demand is not None:
         check_demand(scenario, demand)
     capacity = find_capacity(
         scenario, stored=stored, num_seeds=asked.seeds, given=asked.given, progress=advance
@@ -144,6 +152,18 @@ def _find(stored: StoredProfile, scenario: Scenario, asked: Asked, advance: Adva
         progress=advance,
     )
     return Found(asked=scenario, capacity=capacity, fleets=fleets)
+
+
+def _demand(asked: Asked) -> float | LoadCurve | None:
+    """What replicas are wanted for; None: nothing. Raises ScenarioError."""
+    if asked.demand == "own":
+        if asked.day is None:
+            raise ScenarioError("no day was uploaded; choose a CSV, or another kind of replicas")
+        name, content = asked.day
+        return parse_curve(content.decode("utf-8-sig", errors="replace"), name)
+    if asked.demand == "day":
+        return example_curve(asked.rate_per_s)
+    return asked.rate_per_s if asked.demand == "rate" else None
 
 
 def _read(content: str, name: str) -> tuple[Scenario, Found]:

@@ -164,8 +164,9 @@ PRICE = "Shown as given by you. Where neither you nor the profile states one, th
 POWER = "Of one device, busy or idle. Where nobody states it, there is no energy."
 DEMAND = (
     "The fewest replicas that meet the objective, simulated with the routing of the scenario. The "
-    "example day is an invented curve; `specplan capacity --daily FILE` reads your own."
+    "example day is an invented curve."
 )
+DAY = "Several rows of one hour give its highest rate; an hour without requests has rate 0."
 BY_DIVISION = (
     "By division: so many times the load that was found for one replica. A large fleet shares its "
     "queue and may need fewer; ask for replicas above to have one rate simulated."
