@@ -53,7 +53,7 @@ def test_the_worked_example_of_the_readme_is_the_real_output(from_python):
 
 def test_the_scenario_of_the_documentation_runs_as_it_is_printed(tmp_path):
     shown = re.search(
-        r"```yaml\n(schema_version.*?)```", (ROOT / "docs/scenario.md").read_text(), re.S
+        r"```yaml\n(schema_version.*?)```", (ROOT / "docs/reference/scenario.md").read_text(), re.S
     )
     assert shown is not None
     path = tmp_path / "scenario.yaml"

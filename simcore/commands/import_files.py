@@ -35,7 +35,7 @@ def _list_kinds(wanted: bool) -> None:
 
 
 def import_command(
-    kind: Annotated[str, typer.Argument(help="auto, or a kind of docs/importers.md")],
+    kind: Annotated[str, typer.Argument(help="auto, or a kind of docs/reference/importers.md")],
     files: Annotated[list[Path], typer.Argument(help="the files; scrapes oldest first")],
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="folder of the profile to write")
@@ -48,7 +48,7 @@ def import_command(
         bool, typer.Option("--replace", help="take the place of a record that is there")
     ] = False,
     identity: Annotated[
-        Path | None, typer.Option(help="the profile's identity as JSON (docs/profile-format.md)")
+        Path | None, typer.Option(help="the profile's identity as JSON (docs/reference/profile-format.md)")
     ] = None,
     domain: Annotated[str, typer.Option(help="what the requests were about")] = "all",
     proposer: Annotated[

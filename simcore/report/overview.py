@@ -172,7 +172,7 @@ def _replicated(found: ReplicatedSummary) -> Overview:
 def _estimate(found: LoadEstimate) -> Overview:
     name = f"{found.proposer}, γ = {found.num_speculative_tokens}" if found.proposer else "off"
     rows = (estimate_cells(name, found),)
-    source = "Closed form, no simulation and no interval; docs/estimate.md has its measured error."
+    source = "Closed form, no simulation and no interval; docs/background/estimate.md has its measured error."
     table = Table("Expected under load", HEADER, rows, source)
     return Overview("Estimate under load", (), (table,), found.caveats)
 
