@@ -1,4 +1,4 @@
-"""Make the tables of docs/background/acceptance.md anew: `python -m tests.published.make_acceptance`."""
+"""The tables of docs/background/acceptance.md anew: `python -m tests.published.make_acceptance`."""
 
 import datetime
 import re

@@ -90,6 +90,7 @@ def results(service, recorded_profile, plan):
         sp.find_replicas(service, 2.0, stored=stored, num_seeds=2, one=capacity),
         sp.sweep(space, jobs=1, profiles=profiles),
         plan,
+        sp.best_tree(stored, "ngram", num_nodes=4, depth=4),
     ]
     return {type(each).__name__: each for each in found}
 
