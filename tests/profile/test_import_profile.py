@@ -24,9 +24,11 @@ def test_python_and_the_command_line_make_the_same_profile(tmp_path):
     own = imported(tmp_path / "own", sampling={"temperature": 0.0})
     typed = CliRunner().invoke(
         app,
-        ["import", "auto", *map(str, SCRAPES), "--into", BASE, "--proposer", "ngram"]
-        + ["--temperature", "0", "--target", TARGET, "--domain", "mine"]
-        + ["--output", str(tmp_path / "typed" / "own")],
+        [
+            *("import", "auto", *map(str, SCRAPES), "--into", BASE, "--proposer", "ngram"),
+            *("--temperature", "0", "--target", TARGET, "--domain", "mine"),
+            *("--output", str(tmp_path / "typed" / "own")),
+        ],
     )
     assert typed.exit_code == 0, typed.output
     assert sp.load_profile(tmp_path / "typed" / "own").content_hash == own.content_hash
