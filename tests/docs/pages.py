@@ -12,6 +12,7 @@ PAGES = [
     *(path for path in sorted(DOCS.rglob("*.md")) if DOCS / "examples" not in path.parents),
 ]
 LINK = re.compile(r"\]\((?!\w+:)([^)#\s]*)(#[^)\s]*)?\)")
+IMAGE = re.compile(r'<img src="([^"]+)"[^>]* alt="[^"]+">')
 BLOCK = re.compile(r"^( *)```(\w+)\n(.*?)^\1```", re.S | re.M)
 QUOTED = re.compile(r"`((?:\.venv/bin/)?(?:specplan|python -m calibration) [^`]+)`")
 PLACEHOLDER = re.compile(r"\b[A-Z]{2,}\b|…|\.\.\.")
@@ -26,6 +27,8 @@ def links(page: Path) -> Iterator[tuple[str, str]]:
     """(file, section) of every link and picture to something of ours; either may be empty."""
     for file, section in LINK.findall(_without_blocks(text_of(page))):
         yield file, section.removeprefix("#")
+    for file in IMAGE.findall(text_of(page)):
+        yield file, ""
 
 
 def sections(page: Path) -> set[str]:
