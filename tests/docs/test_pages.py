@@ -58,6 +58,25 @@ def test_every_picture_is_on_a_page_and_says_what_it_shows():
     assert all(words)
 
 
+SOURCES = [
+    path
+    for folder in ("app", "calibration", "simcore", "tests")
+    for pattern in ("*.py", "*.j2", "*.yaml")
+    for path in (ROOT / folder).rglob(pattern)
+]
+
+
+def test_every_page_that_code_names_is_there():
+    files = [*SOURCES, ROOT / "Makefile", ROOT / "CHANGELOG.md"]
+    named = {
+        (str(path.relative_to(ROOT)), page)
+        for path in files
+        for page in re.findall(r"docs/[\w/-]+\.(?:md|json|ipynb|prom|png)\b", text_of(path))
+    }
+    assert len(named) > 50
+    assert sorted(each for each in named if not (ROOT / each[1]).exists()) == []
+
+
 def typed():
     return sorted({(relative(page), command) for page in PAGES for command in commands(page)})
 
