@@ -36,7 +36,7 @@ class StoredProfile:
 
     @cached_property
     def traces(self) -> pa.Table:
-        """Acceptance trace rows (docs/profile-format.md); read once, checked."""
+        """Acceptance trace rows (docs/reference/profile-format.md); read once, checked."""
         return self._table("traces")
 
     @cached_property
