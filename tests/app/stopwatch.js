@@ -8,11 +8,16 @@
   };
   const state = () =>
     document.querySelector("[data-testid=stApp]")?.getAttribute("data-test-script-state");
-  // Nothing runs, and nothing was heard or painted for so long.
-  watch.isSettled = (quietMs) =>
-    watch.finished !== null &&
-    state() === "notRunning" &&
-    performance.now() - Math.max(watch.finished, watch.last ?? 0, watch.heard) > quietMs;
+  // Nothing runs, and nothing was heard or painted for so long. A run that begins and ends between
+  // two frames never shows as running: it is over with the server's last word.
+  watch.isSettled = (quietMs) => {
+    const isAnswered = watch.sent !== null && watch.heard > watch.sent;
+    if (state() !== "notRunning" || (watch.finished === null && !isAnswered)) return false;
+    const end = Math.max(watch.finished ?? 0, watch.last ?? 0, watch.heard);
+    if (performance.now() - end <= quietMs) return false;
+    watch.finished ??= watch.heard;
+    return true;
+  };
 
   const isElement = (node) => node.nodeType === Node.ELEMENT_NODE;
   const isInPicture = (node) =>
