@@ -259,7 +259,8 @@ def _result(
     values = objective_values(space, rows)
     verdicts: dict[int, Verdict] = {}
     for indices in _by_question(grid, values).values():
-        verdicts |= verdicts_of(rank(space, {i: values[i] for i in indices}), indices)
+        level = race_level(len(indices), num_rounds=1)
+        verdicts |= verdicts_of(rank(space, {i: values[i] for i in indices}, level), indices)
     table = configuration_table(space, grid, rows, verdicts)
     refused = [Omission(made[i].labels, reason) for i, reason in sorted(runner.refused.items())]
     return SweepResult(
