@@ -8,6 +8,7 @@ import pytest
 from scipy import stats
 
 from simcore import ScenarioError, simulate, summarise
+from simcore.errors import StoreError
 from simcore.metrics.replicated import numbers_of
 from simcore.planner.run_store import RunStore
 from simcore.planner.run_table import METRICS
@@ -78,6 +79,22 @@ def test_a_sweep_repeats_nothing_and_shares_with_another(base, tmp_path):
     assert third.runs.equals(sweep(space(base, wide)).runs)  # and than without any store
     with RunStore(path) as store:
         assert len(store) == 18
+
+
+def test_numbers_of_a_recorded_file_that_changed_on_the_way_are_not_kept(base, tmp_path):
+    table = tmp_path / "lengths.csv"
+    table.write_text("prompt_tokens,output_tokens\n10,20\n")
+    lengths = {"workload.lengths": {"kind": "empirical", "path": str(table)}}
+    asked = space(base.with_(**lengths), {GAMMA: [0, 2]}, seeds=1)
+
+    def change(_done, _total):
+        table.write_text("prompt_tokens,output_tokens\n10,20\n400,90\n")
+
+    with RunStore() as store:
+        with pytest.raises(StoreError, match="other recorded requests"):
+            sweep(asked, store=store, progress=change)
+        assert len(store) == 0
+        assert sweep(asked, store=store).num_simulated == 2
 
 
 def test_verdicts_follow_the_objective_under_each_load(base):
@@ -226,9 +243,10 @@ BAD = {
     "unmeasured lengths only": ({"axes": {GAMMA: [9, 10]}}, "measured"),
     "an unknown objective": ({"axes": {GAMMA: [0]}, "objective": "beauty"}, "expected one of"),
     "too many": (
-        {"axes": {"seed": {"from": 0, "to": 1, "num": 9999}, GAMMA: list(range(64))}},
+        {"axes": {"warmup_fraction": {"from": 0, "to": 0.5, "num": 9999}, GAMMA: list(range(64))}},
         "at most",
     ),
+    "the seed": ({"axes": {"seed": [0, 7]}}, "give their number as seeds"),
     "an unknown tree": ({"axes": {"tree": ["oak"]}}, "cannot read tree"),
     "an unknown key": ({"axes": {GAMMA: [0]}, "colour": "red"}, "unknown field"),
     "no sweep at all": ([1, 2], "expected scenario and axes"),
