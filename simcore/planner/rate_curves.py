@@ -8,11 +8,11 @@ import numpy as np
 from simcore.errors import ScenarioError
 from simcore.metrics.estimate import Estimate
 from simcore.metrics.replicated import simulate_seeds
+from simcore.matching import usable_gammas
+from simcore.planner.batch_table import best_rows, token_times
 from simcore.planner.break_even import at_rate
-from simcore.planner.estimate import estimate_survival
 from simcore.planner.load_estimate import LoadBasis, LoadEstimate, estimate_load, load_basis
 from simcore.planner.replication import Progress, at_fixed_length, run_counter
-from simcore.planner.speedup_map import batch_size_table, map_batch_sizes, speedup_map
 from simcore.policy_defaults import DraftShape, default_policy
 from simcore.profile.store import StoredProfile
 from simcore.scenario import Scenario
@@ -94,19 +94,13 @@ def ways_to_serve(stored: StoredProfile, scenario: Scenario) -> dict[str, Scenar
 def _table(
     stored: StoredProfile, scenario: Scenario, proposer: str, gamma: int
 ) -> tuple[tuple[int, int, int], ...]:
-    """Draft lengths up to γ by batch, at the context of a request in the middle of its output."""
-    requests = load_basis(stored, scenario).requests
-    context_tokens = float(np.mean(requests.prompt_tokens + requests.output_tokens / 2))
-    survivals = estimate_survival(stored, scenario, proposer)
-    domain = stored.profile.cost.domain
-    found = speedup_map(
-        stored,
-        proposer,
-        [each for length, each in survivals.items() if length <= gamma],
-        min(int(context_tokens), domain.max_context_tokens),
-        map_batch_sizes(domain.max_batch_size),
+    """Draft lengths up to γ by batch, as a recommendation makes them."""
+    lengths = tuple(
+        length for length in usable_gammas(stored, scenario, proposer) if 0 < length <= gamma
     )
-    return batch_size_table(found, scenario.deployment.max_num_seqs)
+    seats = scenario.deployment.max_num_seqs
+    rows = best_rows(token_times(scenario, load_basis(stored, scenario), lengths), seats)
+    return tuple((row.first, row.last, row.num_speculative_tokens) for row in rows)
 
 
 def rate_curves(
