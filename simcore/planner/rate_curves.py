@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from simcore.errors import ScenarioError
+from simcore.matching import usable_gammas
 from simcore.metrics.estimate import Estimate
 from simcore.metrics.replicated import simulate_seeds
-from simcore.matching import usable_gammas
 from simcore.planner.batch_table import best_rows, token_times
 from simcore.planner.break_even import at_rate
 from simcore.planner.load_estimate import LoadBasis, LoadEstimate, estimate_load, load_basis
