@@ -3,7 +3,7 @@
 import streamlit as st
 
 from app import words
-from app.cache import acceptance_key, once, survivals
+from app.cache import acceptance_key, once
 from app.figure import show_figure
 from app.job import finished_job, start_job
 from simcore.errors import SpecplanError
@@ -74,8 +74,7 @@ def _curves(stored: StoredProfile, scenario: Scenario) -> RateCurves:
 
     def make() -> RateCurves:
         basis = _basis(stored, scenario)
-        own = survivals(stored, scenario) if scenario.speculation.proposer else None
-        ways = ways_to_serve(stored, scenario, basis=basis, survivals=own)
+        ways = ways_to_serve(stored, scenario, basis=basis)
         # The basis may be of the same profile, read again.
         return rate_curves(basis.stored, ways, basis)
 

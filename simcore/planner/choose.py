@@ -49,7 +49,7 @@ def choose(ways: tuple[Way, ...], regrets: Mapping[str, FloatArray], plan_best: 
 
     `plan_best`: the plan's fixed draft length, which stands before others of its kind.
     """
-    paying = [way for way in ways if _pays(way)]
+    paying = [way for way in ways if _pays(way)] or [way for way in ways if _pays_behind(way)]
     if not paying:
         return _off(ways)
     leader = min(paying, key=lambda way: float(regrets[way.label].mean()))
@@ -112,6 +112,11 @@ def _is_on_front(way: Way) -> bool:
 def _pays(way: Way, *, on_front: bool = True) -> bool:
     allowed = _is_on_front(way) if on_front else _is_contender(way)
     return allowed and _planned_interval(way)[0] > 1.0
+
+
+def _pays_behind(way: Way) -> bool:
+    """Surely beats off, and only a way that does not surely do so is better in the mean."""
+    return _pays(way, on_front=False) and way.keeps_slo_as_off and way.dominated_by != OFF
 
 
 def _holds_one(way: Way) -> bool:

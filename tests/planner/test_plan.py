@@ -13,7 +13,7 @@ from simcore.planner.estimate import estimate
 from simcore.planner.plan import make_plan
 from simcore.planner.replication import Replication, Runner, ratio_interval
 from simcore.planner.speedup import trace_survival
-from simcore.profile.store import write_profile
+from simcore.profile.store import StoredProfile, write_profile
 from simcore.report.write import write_report
 from tests.factories import Recording, make_profile, make_scenario, sampled
 
@@ -102,6 +102,22 @@ def test_every_measured_gamma_up_to_eight_is_compared_for_every_proposer(recorde
     expected = {(name, g) for name in ("ngram", "draft_model") for g in range(1, 9)}
     assert seen == expected | {(None, 0)}
     assert plan.not_measured == ()
+
+
+def test_a_proposer_that_was_not_measured_on_the_domains_is_no_candidate(recorded_profile):
+    profile = recorded_profile.profile
+    records = tuple(
+        each.model_copy(update={"domain": "prose"})
+        if (each.proposer, each.domain) == ("ngram", "code")
+        else each
+        for each in profile.acceptance
+    )
+    changed = profile.model_copy(update={"acceptance": records})
+    partly = StoredProfile(changed, recorded_profile.folder)
+    changes = {"speculation.proposer": None, "workload.domains": {"code": 1.0}}
+    plan = _plan(partly, num_replications=2, **changes)
+    assert {each.proposer for each in plan.candidates} == {None, "draft_model"}
+    assert "ngram" in {each.proposer for each in _plan(recorded_profile, 2, **changes).candidates}
 
 
 def test_a_published_profile_lists_what_it_did_not_measure(load_bundled):
