@@ -1,6 +1,7 @@
 """How a service speculates: proposer, draft length, and the policy that may change it.
 
-Policies are those of the engines (docs/policies.md); each names the engine whose rule it is.
+Policies are those of the engines (docs/reference/policies.md); each names the engine whose rule it
+is.
 """
 
 from typing import Annotated, Literal, NamedTuple, Self
@@ -370,6 +371,15 @@ class Speculation(Frozen):
         if self.dynamic_tree is not None:
             return self.dynamic_tree.num_draft_tokens
         return len(self.tree) if self.tree is not None else self.num_speculative_tokens
+
+    @property
+    def drafts(self) -> str:
+        """What a cycle drafts at most, in a few words."""
+        depth = self.num_speculative_tokens
+        if self.tree is None and self.dynamic_tree is None:
+            return f"γ = {depth}"
+        kind = "tree" if self.dynamic_tree is None else "dynamic tree"
+        return f"{kind} of {self.num_draft_tokens}, {depth} deep"
 
     @property
     def topk(self) -> int:
