@@ -21,12 +21,11 @@ from simcore.planner.limit_search import MAX_LOOKS, Judgement, LimitSearch
 from simcore.planner.load_bench import (
     KEEPS_UP,
     MOST_USERS_PER_SEAT,
-    SESSION_LIVES,
     LoadBench,
     check_searchable,
-    session_life_s,
 )
 from simcore.planner.replication import Progress, at_fixed_length, run_counter
+from simcore.planner.saturation import SESSION_LIVES, session_life_s
 from simcore.profile.store import StoredProfile, load_profile
 from simcore.scenario import EVERY_LIMIT, Scenario
 from simcore.serving.simulation import origin

@@ -44,10 +44,10 @@ def expected_regrets(
     return found
 
 
-def choose(ways: tuple[Way, ...], regrets: Mapping[str, FloatArray], plan_best: str) -> Choice:
+def choose(ways: tuple[Way, ...], regrets: Mapping[str, FloatArray]) -> Choice:
     """Of the ways that surely beat off at the planned load and are on the front, the simplest.
 
-    `plan_best`: the plan's fixed draft length, which stands before others of its kind.
+    Draft lengths are as simple as one another: of them the one with the least expected regret.
     """
     paying = [way for way in ways if _pays(way)] or [way for way in ways if _pays_behind(way)]
     if not paying:
@@ -58,7 +58,6 @@ def choose(ways: tuple[Way, ...], regrets: Mapping[str, FloatArray], plan_best: 
         same,
         key=lambda way: (
             SIMPLICITY.index(way.kind),
-            way.label != plan_best,
             float(regrets[way.label].mean()),
         ),
     )

@@ -109,7 +109,7 @@ def test_what_ships_is_on_the_front_eligible_surely_faster_and_the_simplest_of_i
             )
         )
         regrets[label] = np.array(regret)
-    found = choose(tuple(ways), regrets, "way 0")
+    found = choose(tuple(ways), regrets)
     shipped = next(each for each in ways if each.label == found.label)
     paying = [
         each
@@ -129,6 +129,8 @@ def test_what_ships_is_on_the_front_eligible_surely_faster_and_the_simplest_of_i
         ]
         simplest = min(SIMPLICITY.index(each.kind) for each in as_good)
         assert SIMPLICITY.index(shipped.kind) <= simplest
+        alike = [each.label for each in paying if each.kind == shipped.kind]
+        assert regrets[shipped.label].mean() == min(regrets[each].mean() for each in alike)
         front = {each.label for each in ways[1:] if each.is_eligible and not each.dominated_by}
         assert set(found.equals) <= front - {found.label}
         assert found.is_sure == (not found.equals)

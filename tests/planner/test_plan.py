@@ -10,11 +10,19 @@ from simcore.matching import load_traces, matching_records
 from simcore.planner.break_even import BreakEven, saturation_rate_per_s
 from simcore.planner.decision import decide
 from simcore.planner.estimate import estimate
+from simcore.planner.load_bench import LoadBench
 from simcore.planner.plan import make_plan
-from simcore.planner.replication import Replication, Runner, ratio_interval
+from simcore.planner.replication import (
+    Replication,
+    Runner,
+    at_fixed_length,
+    ratio_interval,
+    replications,
+)
 from simcore.planner.speedup import trace_survival
-from simcore.profile.store import StoredProfile, write_profile
+from simcore.profile.store import StoredProfile, load_profile, write_profile
 from simcore.report.write import write_report
+from simcore.scenario_files import open_scenario
 from tests.factories import Recording, make_profile, make_scenario, sampled
 
 LENGTHS = {
@@ -219,13 +227,26 @@ def test_the_saturation_rate_does_not_depend_on_the_queue_or_the_number_of_probe
     def rate(**changes):
         scenario = make_scenario(recorded_profile, **{**BASE, **changes})
         runner = Runner(scenario, recorded_profile)
-        return saturation_rate_per_s(runner, "draft_model", Replication(0, 0))
+        return saturation_rate_per_s(runner, "draft_model", (Replication(0, 0),))
 
     free = rate()
     assert rate(**{"deployment.max_queue": 2}) == free
     assert rate(**{"workload.patience_s": 0.1}) == free
     # Eight seats or 28, the window measures full seats: a little more throughput, not many times.
     assert 1.0 < rate(**{"deployment.max_num_seqs": 28}) / free < 3.0
+
+
+@pytest.mark.parametrize("name", ["h100_chat", "agent_sessions"])
+def test_a_plan_and_a_capacity_agree_on_what_the_service_sustains_without_speculation(name):
+    scenario = open_scenario(name)
+    stored = load_profile(scenario.profile)
+    assert scenario.speculation.proposer is not None
+    plain = at_fixed_length(scenario, scenario.seed, scenario.speculation.proposer, 0)
+    expected = LoadBench(plain, stored, 5, None).saturation_rate_per_s()
+    runner = Runner(scenario, stored)
+    truths = replications(scenario.seed, 8)
+    found = saturation_rate_per_s(runner, scenario.speculation.proposer, truths)
+    assert found == pytest.approx(expected, rel=0.03)
 
 
 def test_a_candidate_that_breaks_the_slo_is_not_shipped(good_profile):
