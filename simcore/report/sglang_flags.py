@@ -26,10 +26,10 @@ from simcore.report.engine import (
     common_notes,
     draft_notes,
     eagle_method,
-    kv_note,
     model_argument,
     table_rows,
 )
+from simcore.serving.memory import KVBudget, split_memory
 from simcore.speculation import AdaptiveEMA, BatchSizeTable, DynamicTree
 
 FIRST, LAST = "0.5.18", "0.5.18"
@@ -142,12 +142,18 @@ def sglang_settings(choice: Choice, version: Version) -> EngineSettings:
     argv += ["--max-running-requests", str(deployment.max_num_seqs)]
     if choice.device == "cuda":
         argv += ["--cuda-graph-max-bs", str(deployment.max_num_seqs)]
-        argv += ["--mem-fraction-static", f"{deployment.memory_utilization:g}"]
     else:
         argv += ["--device", "cpu"]
+    room = _kv_room(choice)
+    argv += ["--max-total-tokens", str(room.total_tokens)]
     argv += _scheduler_flags(choice)
     argv += ["--enable-metrics"]  # the plan's alerts read them
-    notes = (*common_notes(choice), *kv_note(choice), *draft_notes(choice), *_own_notes(choice))
+    notes = (
+        *common_notes(choice),
+        *draft_notes(choice),
+        _memory_note(choice, room),
+        *_own_notes(choice),
+    )
     files = () if adaptive is None else (SettingsFile(ADAPTIVE_FILE, adaptive),)
     return EngineSettings("SGLang", str(version), tuple(argv), notes, refusal, files)
 
@@ -161,6 +167,42 @@ def _static_as_dynamic(choice: Choice) -> Choice:
     except TreeError:
         return choice
     return _confidence_tree(choice) if same else choice
+
+
+def _kv_room(choice: Choice) -> KVBudget:
+    """The KV cache of one replica by the plan's own ledger, with the drafts of this choice."""
+    identity = choice.plan.profile.identity
+    drafts = [] if choice.proposer is None else [choice.proposer]
+    return split_memory(
+        identity.target,
+        identity.hardware,
+        choice.plan.scenario.deployment,
+        drafts,
+        1 + choice.num_draft_tokens,
+    )
+
+
+def _memory_note(choice: Choice, room: KVBudget) -> str:
+    """Why --mem-fraction-static is left to SGLang, and what the plan's room would be in it.
+
+    memory_utilization bounds all that an engine takes, activations and graphs too;
+    --mem-fraction-static bounds weights and KV pool alone, activations and graphs come on top.
+    """
+    hardware = choice.plan.profile.identity.hardware
+    kv_bytes = room.total_tokens * room.bytes_per_token
+    kv_bytes += room.draft_blocks * room.draft_block_size * room.draft_kv_bytes_per_token
+    static_bytes = kv_bytes + choice.plan.profile.identity.target.weight_bytes
+    if choice.proposer is not None:
+        static_bytes += choice.proposer.weight_bytes
+    share = static_bytes / (hardware.memory_bytes * hardware.device_count)
+    return (
+        "--mem-fraction-static is left to SGLang: it counts weights and KV pool without "
+        "activations and CUDA graphs, unlike a plan's memory_utilization. Weights and the "
+        f"{room.total_tokens:,} KV tokens of the plan are {share:.3f} of the memory. Compare "
+        "them with max_total_num_tokens in SGLang's log; where SGLang keeps fewer, raise "
+        "--mem-fraction-static up to that as far as activations leave room, or state what it "
+        "keeps as kv_cache_tokens and plan again."
+    )
 
 
 def _scheduler_flags(choice: Choice) -> Arguments:

@@ -65,9 +65,18 @@ def vllm_argv(captured: int, config: dict[str, object] | None, model="TARGET_MOD
     return argv
 
 
-def sglang_argv(flags: list[str], model="TARGET_MODEL") -> list[str]:
+def kv_tokens(plan: Plan, gamma: int, utilization: float = 0.9) -> int:
+    """By hand: memory less weights and the logits of 64 requests, for a draft without any KV."""
+    target, hardware = plan.profile.identity.target, plan.profile.identity.hardware
+    logits = 64 * (1 + gamma) * 4 * target.vocab_size
+    room = int(hardware.memory_bytes * utilization) - target.weight_bytes - logits
+    return room // (16 * target.kv_bytes_per_token) * 16
+
+
+def sglang_argv(plan: Plan, gamma: int, flags: list[str], model="TARGET_MODEL") -> list[str]:
     head = ["python", "-m", "sglang.launch_server", "--model-path", model]
-    return [*head, *flags, *SGLANG_LIMITS, "--mem-fraction-static", "0.9", "--enable-metrics"]
+    room = ["--max-total-tokens", str(kv_tokens(plan, gamma))]
+    return [*head, *flags, *SGLANG_LIMITS, *room, "--enable-metrics"]
 
 
 def test_ngram_becomes_prompt_lookup_of_the_measured_sizes(plan):
@@ -82,7 +91,7 @@ def test_ngram_becomes_prompt_lookup_of_the_measured_sizes(plan):
     flags = ["--speculative-algorithm", "NGRAM", "--speculative-num-draft-tokens", "4"]
     flags += ["--speculative-ngram-min-bfs-breadth", "1"]
     flags += ["--speculative-ngram-max-bfs-breadth", "1"]
-    assert shlex.split(found["sglang"].command) == sglang_argv(flags)
+    assert shlex.split(found["sglang"].command) == sglang_argv(plan, 3, flags)
 
 
 def test_a_draft_model_is_named_and_becomes_standalone_in_sglang(plan):
@@ -93,7 +102,7 @@ def test_a_draft_model_is_named_and_becomes_standalone_in_sglang(plan):
     flags = ["--speculative-algorithm", "STANDALONE"]
     flags += ["--speculative-draft-model-path", "org/Draft-1B", "--speculative-num-steps", "4"]
     flags += ["--speculative-eagle-topk", "1", "--speculative-num-draft-tokens", "5"]
-    assert shlex.split(found["sglang"].command) == sglang_argv(flags, "org/Target-8B")
+    assert shlex.split(found["sglang"].command) == sglang_argv(plan, 4, flags, "org/Target-8B")
     assert not any("Replace" in note for each in found.values() for note in each.notes)
 
 
@@ -104,7 +113,7 @@ def test_eagle_without_a_hub_name_gets_a_placeholder_that_the_notes_name(plan):
     flags = ["--speculative-algorithm", "EAGLE", "--speculative-draft-model-path", "DRAFT_MODEL"]
     flags += ["--speculative-num-steps", "5", "--speculative-eagle-topk", "1"]
     flags += ["--speculative-num-draft-tokens", "6"]
-    assert shlex.split(found["sglang"].command) == sglang_argv(flags)
+    assert shlex.split(found["sglang"].command) == sglang_argv(plan, 5, flags)
     for each in found.values():
         for placeholder in ("TARGET_MODEL", "DRAFT_MODEL"):
             assert any(f"Replace {placeholder}" in note for note in each.notes)
@@ -129,7 +138,7 @@ def test_ngram_needs_no_draft_sampling_under_exact_sampling(plan):
 def test_off_gives_the_plain_command(plan):
     found = engine_settings(given(decided(plan, 0), {}))
     assert list(found["vllm"].argv) == vllm_argv(64, None)
-    assert list(found["sglang"].argv) == sglang_argv([])
+    assert list(found["sglang"].argv) == sglang_argv(plan, 0, [])
     assert all("speculative" not in each.command for each in found.values())
 
 
@@ -188,6 +197,22 @@ def test_a_cpu_profile_gets_no_gpu_flag_and_a_warning(plan):
         assert any("measured on a CPU" in note for note in each.notes)
 
 
+@pytest.mark.parametrize("utilization", [0.5, 0.9])
+def test_sglang_gets_the_plans_kv_room_and_no_fraction_of_another_meaning(plan, utilization):
+    raw = json.loads(decided(plan, 3).model_dump_json())
+    raw["scenario"]["deployment"]["memory_utilization"] = utilization
+    chosen = given(Plan.model_validate_json(json.dumps(raw)), proposer("ngram"))
+    found = engine_settings(chosen)["sglang"]
+    tokens = kv_tokens(plan, 3, utilization)
+    assert found.argv[found.argv.index("--max-total-tokens") + 1] == str(tokens)
+    assert "--mem-fraction-static" not in found.argv
+    (note,) = (note for note in found.notes if "--mem-fraction-static" in note)
+    target, memory = plan.profile.identity.target, plan.profile.identity.hardware.memory_bytes
+    share = (target.weight_bytes + tokens * target.kv_bytes_per_token) / memory
+    assert share < utilization  # the logits come off it
+    assert f"{tokens:,} KV tokens of the plan are {share:.3f} of the memory" in note
+
+
 def test_the_deployment_and_its_break_even_are_told(plan):
     raw = json.loads(decided(plan, 2).model_dump_json())
     raw["profile"]["identity"]["tensor_parallel"] = 2
@@ -197,10 +222,11 @@ def test_the_deployment_and_its_break_even_are_told(plan):
     assert "--tensor-parallel-size 2" in found["vllm"].command
     assert '{"max_cudagraph_capture_size":4}' in found["vllm"].argv
     assert "--tp-size 2" in found["sglang"].command
+    assert "--max-total-tokens 4096" in found["sglang"].command
     for each in found.values():
         notes = " ".join(each.notes)
         assert "One replica of 3" in notes
-        assert "4,096 tokens of KV" in notes
+        assert "4,096 tokens of KV" in notes or each.engine == "SGLang"
         assert "up to 12.5 requests/s" in notes
 
 
