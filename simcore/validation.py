@@ -22,6 +22,8 @@ def _describe(item: object) -> str:
         return f"{where}: unknown field; remove it or check its spelling"
     if item["type"] == "missing":
         return f"{where}: missing; add it"
+    if item["type"] == "too_short" and not item.get("input"):
+        return f"{where}: empty; give at least one"
     if isinstance(item.get("input"), dict):  # a rule between fields names what it got by itself
         return f"{where}: {message}" if item["loc"] else message
     got = repr(item.get("input"))

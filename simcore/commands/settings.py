@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from simcore.errors import SpecplanError
+from simcore.report.plain import visible
 
 if TYPE_CHECKING:
     from simcore.report.engine import EngineSettings
@@ -94,4 +95,7 @@ def load_test(
     from simcore.report.load_test import load_test_script, load_test_text
 
     test = make(read_plan(plan), dataset=dataset, base_url=base_url)
+    if dataset is not None and not Path(dataset).is_file():  # it may be the load generator's
+        here = visible(f"no file {dataset!r} here; it must lie where the commands run")
+        typer.echo(f"specplan: {here}", err=True)
     typer.echo(load_test_script(test) if script else load_test_text(test), nl=not script)

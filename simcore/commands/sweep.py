@@ -197,12 +197,21 @@ def _numbers(option: str, text: str) -> Any:
         span: dict[str, Any] = dict(zip(RANGE_PARTS[len(parts)], parts, strict=True))
         ends = [_number(span["from"]), _number(span["to"])]
         if "num" not in span:
-            return list(range(int(span["from"]), int(span["to"]) + 1))
+            return _whole_numbers(option, int(span["from"]), int(span["to"]))
         return span | {"from": ends[0], "to": ends[1], "num": int(span["num"])}
     except (KeyError, ValueError):
         raise ScenarioError(
             f"{option} {text!r}; expected values with commas (1,2,5) or FROM:TO[:NUM[:log]]"
         ) from None
+
+
+def _whole_numbers(option: str, first: int, last: int) -> list[int]:
+    if last < first:
+        raise ScenarioError(
+            f"{option} {first}:{last}; expected rising ends, as {last}:{first} for each number "
+            "between"
+        )
+    return list(range(first, last + 1))
 
 
 def _number(text: str) -> int | float:

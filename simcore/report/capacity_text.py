@@ -9,6 +9,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from simcore.metrics.estimate import Estimate
+from simcore.metrics.headlines import LATENCIES
+from simcore.metrics.summary import PERCENTILES
 from simcore.planner.capacity_document import (
     Capacity,
     Economics,
@@ -31,6 +33,7 @@ from simcore.report.units import (
 from simcore.scenario import EVERY_LIMIT
 
 WIDTH = 110
+USUAL_PERCENTILE = 95
 NOT_STATED = "not stated"
 BOUND_NAMES = LIMIT_NAMES | {EVERY_LIMIT: "share within all limits", "keeps_up": "saturation"}
 Row = tuple[str, Callable[[ServiceCapacity], str]]
@@ -117,7 +120,8 @@ def _services(found: Capacity) -> tuple[ServiceCapacity, ...]:
 def capacity_rows(found: Capacity) -> list[tuple[str, list[str]]]:
     """Off and on side by side: what each bears, why no more, and what it costs."""
     services = (found.off, found.on)
-    rows = [(name, [cell(each) for each in services]) for name, cell in _SERVICE_ROWS]
+    cells = (*_BEFORE_LATENCIES, *_latency_rows(found.slo.percentile), *_AFTER_LATENCIES)
+    rows = [(name, [cell(each) for each in services]) for name, cell in cells]
     return [row for row in rows if any(cell != NOTHING for cell in row[1])]
 
 
@@ -171,7 +175,24 @@ def _given(text: str, source: str) -> str:
     return f"{text} (given)" if source == "given" else text
 
 
-_SERVICE_ROWS: tuple[Row, ...] = (
+def _latency_rows(percentile: float | None) -> tuple[Row, ...]:
+    """Every latency at the percentile that the objective asks, else at the 95th.
+
+    Runs keep PERCENTILES; where another one is asked, its neighbours among them.
+    """
+    asked = USUAL_PERCENTILE if percentile is None else percentile
+    below = [kept for kept in PERCENTILES if kept <= asked][-1:]
+    above = [kept for kept in PERCENTILES if kept >= asked][:1]
+    points = sorted({*below, *above})
+    return tuple(
+        (f"{name} p{point}", _metric(f"{metric}.p{point}_s", seconds))
+        for metric, name in LATENCIES
+        if metric != "queue"
+        for point in points
+    )
+
+
+_BEFORE_LATENCIES: tuple[Row, ...] = (
     ("largest rate", lambda each: rate(each.max_rate_per_s)),
     (
         "largest number of users",
@@ -183,11 +204,8 @@ _SERVICE_ROWS: tuple[Row, ...] = (
     ("missed first", lambda each: BOUND_NAMES.get(each.bound_by or "", NOTHING)),
     ("share within all limits", _metric("goodput_fraction", percent)),
     ("output rate", _metric("output_rate_tokens_per_s", lambda each: rate(each, "tokens/s"))),
-    ("TTFT p95", _metric("ttft.p95_s", seconds)),
-    ("TPOT p95", _metric("tpot.p95_s", seconds)),
-    ("ITL per burst p95", _metric("itl_burst.p95_s", seconds)),
-    ("ITL per token p95", _metric("itl_token.p95_s", seconds)),
-    ("E2E p95", _metric("e2e.p95_s", seconds)),
+)
+_AFTER_LATENCIES: tuple[Row, ...] = (
     ("mean batch", _metric("mean_batch_size", _plain)),
     ("KV peak", _metric("kv.peak_used_fraction", percent)),
     ("devices", lambda each: _money(each, lambda found: str(found.num_devices))),

@@ -8,9 +8,11 @@ import math
 import shlex
 from dataclasses import dataclass
 from typing import Literal
+from urllib.parse import urlsplit
 
 import numpy as np
 
+from simcore.errors import SpecplanError
 from simcore.planner.document import LoadSpeedup, Plan
 from simcore.report.engine import HUB_ID, choice_of
 from simcore.report.expectation import (
@@ -96,10 +98,28 @@ class LoadTest:
 
 
 def load_test(plan: Plan, *, dataset: str | None = None, base_url: str = BASE_URL) -> LoadTest:
-    """The loads that decide: light, planned, and both sides of break-even or saturation."""
+    """The loads that decide: light, planned, and both sides of break-even or saturation.
+
+    Whether `dataset` is there is for the machine to say that will run the commands. Raises
+    SpecplanError for a `base_url` that no load generator could ask.
+    """
+    _check_url(base_url)
     loads = tuple(_test_load(plan, *each) for each in _loads(plan))
     on = contender(plan)
     return LoadTest(plan, on, loads, expected_acceptance(on), _lengths(plan), dataset, base_url)
+
+
+def _check_url(text: str) -> None:
+    """An address of HTTP with a host; urlsplit raises ValueError for hosts and ports that are none."""
+    try:
+        url = urlsplit(text)
+        is_address = url.scheme in ("http", "https") and bool(url.hostname) and url.port != 0
+    except ValueError:
+        is_address = False
+    if not is_address or not text.isprintable() or " " in text:
+        raise SpecplanError(
+            f"base URL {text!r}; expected where the service listens, as http://localhost:8000"
+        )
 
 
 def contender(plan: Plan) -> Plan:

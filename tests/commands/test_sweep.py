@@ -67,6 +67,8 @@ def test_the_text_names_the_best_of_each_load_and_what_was_left_out(scenario_fil
     [
         ([], "nothing to vary"),
         (["--gamma", "much"], "expected values with commas"),
+        (["--gamma", "8:0"], "--gamma 8:0; expected rising ends, as 0:8"),
+        (["--set", "deployment.max_num_seqs="], "empty; give at least one"),
         (["--rate", "1:2:3:4:5"], "expected values with commas"),
         (["--set", "seed"], "expected FIELD=VALUE"),
         (["--set", "seed=[1,"], "YAML list"),

@@ -237,7 +237,7 @@ BAD = {
     "nothing varied": ({"axes": {}}, "axes"),
     "an unknown field": ({"axes": {"deployment.max_num_sequences": [1]}}, "unknown field"),
     "no such section": ({"axes": {"deploy.max_num_seqs": [1]}}, "names no field"),
-    "an empty axis": ({"axes": {GAMMA: []}}, "at least 1 item"),
+    "an empty axis": ({"axes": {GAMMA: []}}, "empty; give at least one"),
     "falling ends": ({"axes": {LOAD: {"from": 3, "to": 1, "num": 4}}}, "rising ends"),
     "a load below zero": ({"axes": {LOAD: [-1.0]}}, "above 0"),
     "unmeasured lengths only": ({"axes": {GAMMA: [9, 10]}}, "measured"),

@@ -10,9 +10,9 @@ from simcore.planner.capacity_document import Capacity, ReplicaPlan
 from simcore.planner.economics import GivenFigures
 from simcore.planner.fleet_curve import fleet_curves
 from simcore.planner.load_curve import example_curve
-from simcore.report.capacity_text import capacity_text, replicas_text
+from simcore.report.capacity_text import capacity_rows, capacity_text, replicas_text
 from simcore.report.figures import capacity_figure, daily_figure, fleet_figure
-from simcore.report.units import rate
+from simcore.report.units import rate, seconds
 from tests.factories import make_scenario
 
 
@@ -127,6 +127,26 @@ def test_the_table_holds_the_rates_and_what_is_not_stated(found, day):
     days = replicas_text(day)
     assert f"{day.off.static_device_hours:,.0f}" in days
     assert f"{day.off.scaled_device_hours:,.0f}" in days
+
+
+@pytest.mark.parametrize(
+    ("asked", "shown", "hidden"),
+    [
+        (90.0, ["p90"], ["p50", "p95", "p99"]),
+        (99.0, ["p99"], ["p50", "p90", "p95"]),
+        (92.0, ["p90", "p95"], ["p50", "p99"]),
+        (99.9, ["p99"], ["p50", "p90", "p95"]),
+        (None, ["p95"], ["p50", "p90", "p99"]),
+    ],
+)
+def test_latencies_stand_at_the_percentile_that_is_asked(found, asked, shown, hidden):
+    slo = found.slo.model_copy(update={"percentile": asked})
+    rows = dict(capacity_rows(found.model_copy(update={"slo": slo})))
+    for point in shown:
+        for metric, name in (("ttft", "TTFT"), ("tpot", "TPOT"), ("e2e", "E2E")):
+            means = [each.at_capacity[f"{metric}.{point}_s"].mean for each in (found.off, found.on)]
+            assert rows[f"{name} {point}"] == [seconds(mean) for mean in means]
+    assert not [row for row in rows for point in hidden if row.endswith(point)]
 
 
 def test_hostile_names_are_shown_as_they_stand(found, day, hostile_text):

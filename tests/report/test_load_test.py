@@ -8,6 +8,7 @@ import subprocess
 
 import pytest
 
+from simcore.errors import SpecplanError
 from simcore.planner.document import Plan
 from simcore.report.load_test import (
     ARMS,
@@ -214,14 +215,31 @@ def test_the_script_says_how_it_is_used(test_of, tmp_path):
 
 @pytest.mark.parametrize("text", TEXTS, ids=range(len(TEXTS)))
 def test_a_hostile_dataset_or_address_stays_one_argument(test_of, tmp_path, text):
-    test = test_of(dataset=text, base_url=text)
+    address = "http://localhost/" + "".join(c for c in text if c.isprintable() and c != " ")
+    test = test_of(dataset=text, base_url=address)
     code, _, calls = run(load_test_script(test), tmp_path, "off")
     assert code == 0
     assert calls[0] == list(vllm_command(test, test.loads[0], "off", 0)[1:])
     assert text in calls[0]
+    assert address in calls[0]
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(
         ["calls", "guidellm", "load_test", "load_test.sh", "vllm"]
     )
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["javascript:x", "localhost:8000", "ftp://h", "http://", "http://h:x", "http://a b", "", *TEXTS],
+)
+def test_an_address_that_nobody_can_ask_is_refused(test_of, text):
+    with pytest.raises(SpecplanError, match="expected where the service listens"):
+        test_of(base_url=text)
+
+
+@pytest.mark.parametrize("text", ["https://me@host.example:8443/v", "http://[::1]:8000"])
+def test_another_address_is_asked(test_of, text):
+    test = test_of(base_url=text)
+    assert option(vllm_command(test, test.loads[0], "off", 0), "--base-url") == text
 
 
 def test_a_hostile_plan_runs_nothing_else(hostile_plan, hostile_text, tmp_path):

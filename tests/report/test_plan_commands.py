@@ -62,8 +62,9 @@ def test_load_test_prints_the_folders_script(specplan, plan_file, plan):
     code, out, _ = specplan("load-test", plan_file, "--script")
     assert code == 0
     assert out == render_files(plan)["load_test.sh"]
-    code, out, _ = specplan("load-test", plan_file.parent, "--dataset", "mine.jsonl")
+    code, out, told = specplan("load-test", plan_file.parent, "--dataset", "mine.jsonl")
     assert code == 0
+    assert "no file 'mine.jsonl' here" in told
     assert "--dataset-path mine.jsonl" in out
 
 
@@ -76,6 +77,7 @@ def test_load_test_prints_the_folders_script(specplan, plan_file, plan):
         (("alerts", "{folder}/nowhere"), "cannot read"),
         (("load-test", "{folder}/damaged.json"), "cannot read"),
         (("load-test", "{folder}/other.json"), "holds no plan"),
+        (("load-test", "{plan}", "--base-url", "javascript:x"), "expected where the service listens"),
         (("settings", "{folder}/stranger.json"), "its profile names"),
         (("alerts", "{folder}/unheard.json"), "holds no such candidate"),
     ],
