@@ -9,6 +9,7 @@ SpecplanError
 ├── PlanError         a plan.json that cannot be read, is damaged or of another schema version
 ├── AcceptanceError   recorded acceptance that cannot be read or does not answer what was asked
 ├── StoreError        a store of runs that is in use, damaged, or of another kind
+├── WorkersError      processes or a cluster that did runs and were lost
 └── InfeasibleError   a service that cannot exist (weights larger than memory, ...)
 
 Every message says what was found, what was expected and what to do. The library never prints
@@ -50,6 +51,10 @@ class AcceptanceError(SpecplanError):
 
 class StoreError(SpecplanError):
     """A store of simulated runs is in use, cannot be written, or holds something else."""
+
+
+class WorkersError(SpecplanError):
+    """Processes or a cluster that did the runs of a sweep were lost before its end."""
 
 
 class InfeasibleError(SpecplanError):

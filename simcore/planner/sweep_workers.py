@@ -7,10 +7,13 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Future, wait
+from contextlib import suppress
 from functools import cache
+from itertools import islice
 from typing import Any
 
-from simcore.errors import ScenarioError
+from simcore.errors import ScenarioError, WorkersError
 from simcore.planner.sweep_run import Outcome, Run, run_all
 from simcore.serving.engine import needs_compilation
 
@@ -19,6 +22,9 @@ MAX_CHUNK = 16
 SERIAL_REQUESTS = 200_000  # below this workers take longer to start than the runs take
 CONNECT_TIMEOUT_S = 10.0
 PARENT_POLL_S = 1.0
+IDLE_TIMEOUT_S = 300  # of a worker: the rounds of a race come one after the other
+AHEAD = 3  # chunks a worker that are given out
+ONE_THREAD = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL", "NUMBA")}
 
 Chunk = tuple[Run, ...]
 
@@ -26,8 +32,8 @@ Chunk = tuple[Run, ...]
 def outcomes(runs: Sequence[Run], *, jobs: int | None, dask: str | None) -> Iterator[Outcome]:
     """Do the runs, chunk by chunk. `jobs` None: as many processes as there are cores.
 
-    Raises ScenarioError where there is no such number of jobs or no such cluster. Closing the
-    iterator stops the work.
+    Raises ScenarioError where there is no such number of jobs or no such cluster, and WorkersError,
+    from the iterator, where those who do the runs are lost. Closing the iterator stops the work.
     """
     if jobs is not None and jobs < 1:
         raise ScenarioError(f"{jobs} jobs; expected at least 1")
@@ -57,13 +63,38 @@ def _num_requests(run: Run) -> int:
 
 
 def _on_cores(chunks: list[Chunk], jobs: int) -> Iterator[Outcome]:
-    import joblib  # noqa: PLC0415 - kept out of the start-up of sweeps that need no workers
+    from joblib import effective_n_jobs  # noqa: PLC0415 - for sweeps that need workers alone
+    from joblib.externals.loky import (  # noqa: PLC0415 - likewise
+        get_reusable_executor,
+    )
+    from joblib.externals.loky.process_executor import (  # noqa: PLC0415 - likewise
+        ShutdownExecutorError,
+    )
 
     if needs_compilation():  # once, and not in every worker at the same time
         yield run_all(chunks[0])
         chunks = chunks[1:]
-    parallel = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1)
-    yield from parallel(joblib.delayed(_run_in_worker)(chunk) for chunk in chunks)
+    # joblib's own processes, asked directly: where one is killed, its Parallel may end in a thread.
+    executor = get_reusable_executor(
+        max_workers=effective_n_jobs(jobs), timeout=IDLE_TIMEOUT_S, env=ONE_THREAD
+    )
+    left, waiting = iter(chunks), set[Future[Outcome]]()
+    try:
+        while True:
+            ahead = AHEAD * effective_n_jobs(jobs) - len(waiting)
+            waiting |= {executor.submit(_run_in_worker, each) for each in islice(left, ahead)}
+            if not waiting:
+                return
+            done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+            yield from (each.result() for each in done)
+    except (BrokenExecutor, ShutdownExecutorError):
+        raise WorkersError(
+            "a process that did runs was killed, perhaps for want of memory; with a store all that "
+            "is done is kept: run again, with fewer --jobs if it ends like this once more"
+        ) from None
+    finally:
+        if waiting:
+            executor.shutdown(kill_workers=True)
 
 
 def _run_in_worker(chunk: Chunk) -> Outcome:
@@ -86,14 +117,25 @@ def _leave_with_parent(parent: int) -> None:
 
 def _on_dask(chunks: list[Chunk], address: str) -> Iterator[Outcome]:
     client, as_completed = _connect(address)
+    from distributed import KilledWorker  # noqa: PLC0415 - an optional extra
+
     futures: list[Any] = []
     try:
         futures = client.map(run_all, chunks, pure=False)
         for _, outcome in as_completed(futures, with_results=True, loop=client.loop):
+            if isinstance(outcome, CancelledError):  # what runs become without their scheduler
+                raise outcome
             yield outcome
+    except (CancelledError, KilledWorker, OSError) as error:
+        raise WorkersError(
+            f"the Dask cluster at {address} was lost, or its workers were, with runs to do "
+            f"({type(error).__name__}); with a store all that is done is kept: run again when the "
+            "cluster is there"
+        ) from None
     finally:
-        client.cancel(futures)
-        client.close()
+        with suppress(CancelledError, OSError):  # nobody is there to be told
+            client.cancel(futures)
+        client.close(timeout=CONNECT_TIMEOUT_S)
 
 
 def _connect(address: str) -> tuple[Any, Callable[..., Any]]:
