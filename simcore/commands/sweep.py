@@ -1,6 +1,7 @@
 """specplan sweep: simulate a space of services and say which is best under each load."""
 
 import json
+import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -81,6 +82,8 @@ def sweep(
     if output is not None:
         check_sweep_folder(output)
         store = store or output / STORE_FILE
+    if dask is not None:  # a lost cluster is told in one sentence, by an error of ours
+        logging.getLogger("distributed.client").setLevel(logging.CRITICAL)
     counts = (0, 0)
 
     def tell(done: int, total: int) -> None:

@@ -21,7 +21,8 @@ REQUESTS_PER_CHUNK = 40_000  # about a third of a second: what a killed sweep ma
 MAX_CHUNK = 16
 SERIAL_REQUESTS = 200_000  # below this workers take longer to start than the runs take
 CONNECT_TIMEOUT_S = 10.0
-PARENT_POLL_S = 1.0
+NO_WORKER_TIMEOUT_S = 120.0  # new ones may be on their way
+PARENT_POLL_S, RESULT_POLL_S = 1.0, 0.05
 IDLE_TIMEOUT_S = 300  # of a worker: the rounds of a race come one after the other
 AHEAD = 3  # chunks a worker that are given out
 ONE_THREAD = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL", "NUMBA")}
@@ -86,7 +87,8 @@ def _on_cores(chunks: list[Chunk], jobs: int) -> Iterator[Outcome]:
             if not waiting:
                 return
             done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
-            yield from (each.result() for each in done)
+            # Those that were done come first: where a process was killed, they are kept.
+            yield from (each.result() for each in sorted(done, key=_has_failed))
     except (BrokenExecutor, ShutdownExecutorError):
         raise WorkersError(
             "a process that did runs was killed, perhaps for want of memory; with a store all that "
@@ -95,6 +97,10 @@ def _on_cores(chunks: list[Chunk], jobs: int) -> Iterator[Outcome]:
     finally:
         if waiting:
             executor.shutdown(kill_workers=True)
+
+
+def _has_failed(future: Future[Outcome]) -> bool:
+    return future.exception() is not None
 
 
 def _run_in_worker(chunk: Chunk) -> Outcome:
@@ -122,7 +128,9 @@ def _on_dask(chunks: list[Chunk], address: str) -> Iterator[Outcome]:
     futures: list[Any] = []
     try:
         futures = client.map(run_all, chunks, pure=False)
-        for _, outcome in as_completed(futures, with_results=True, loop=client.loop):
+        results = as_completed(futures, with_results=True, loop=client.loop)
+        while _awaits(results, client):
+            _, outcome = next(results)
             if isinstance(outcome, CancelledError):  # what runs become without their scheduler
                 raise outcome
             yield outcome
@@ -136,6 +144,20 @@ def _on_dask(chunks: list[Chunk], address: str) -> Iterator[Outcome]:
         with suppress(CancelledError, OSError):  # nobody is there to be told
             client.cancel(futures)
         client.close(timeout=CONNECT_TIMEOUT_S)
+
+
+def _awaits(results: Any, client: Any) -> bool:
+    """Whether a result is there; False: all have been. Raises TimeoutError without any worker."""
+    seen_s = time.monotonic()
+    while results.count():
+        if results.has_ready():
+            return True
+        if client.scheduler_info()["workers"]:
+            seen_s = time.monotonic()
+        elif time.monotonic() - seen_s > NO_WORKER_TIMEOUT_S:
+            raise TimeoutError
+        time.sleep(RESULT_POLL_S)
+    return False
 
 
 def _connect(address: str) -> tuple[Any, Callable[..., Any]]:

@@ -6,19 +6,23 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 import yaml
 
 from simcore import ScenarioError
+from simcore.errors import WorkersError
 from simcore.planner.run_store import RunStore
 from simcore.planner.sweep import sweep
+from simcore.planner.sweep_run import run_all
 from simcore.planner.sweep_space import parse_sweep
 from tests.factories import make_scenario
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_S = 60.0
+LAST_SEED = 5  # of the space
 AXES = {
     "load_rate_per_s": [0.5, 2.0],
     "speculation.num_speculative_tokens": [0, 3],
@@ -64,8 +68,15 @@ def test_cores_give_the_table_of_one_process(space, serial, monkeypatch):
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory):
     """A Dask scheduler and two worker processes on this machine's loopback."""
+    with cluster_in(tmp_path_factory.mktemp("dask")) as (address, _):
+        yield address
+
+
+@contextmanager
+def cluster_in(folder):
+    """Its address, and its processes: the scheduler's, the workers'."""
     pytest.importorskip("distributed")
-    folder = tmp_path_factory.mktemp("dask")
+    folder.mkdir(exist_ok=True)
     file = folder / "scheduler.json"
     environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     quiet = {"cwd": folder, "env": environment, "stderr": subprocess.DEVNULL}
@@ -85,7 +96,7 @@ def cluster(tmp_path_factory):
         for _ in range(2)
     ]
     try:
-        yield address_in(file)
+        yield address_in(file), ends
     finally:
         # Nothing of theirs is kept, and a worker that has lost its scheduler may wait long for it.
         for each in ends:
@@ -125,6 +136,55 @@ def test_an_address_where_no_scheduler_answers_is_one_sentence(space, monkeypatc
         with pytest.raises(ScenarioError, match="no Dask scheduler answers") as caught:
             sweep(space, dask=address)
         assert "\n" not in str(caught.value)
+
+
+def long_space(space):
+    """Many more runs than are done before somebody is killed."""
+    raw = space.model_copy(update={"seeds": 60}).model_dump(mode="json", by_alias=True)
+    raw["scenario"]["workload"]["num_requests"] = 2000
+    return parse_sweep(raw, "test")
+
+
+def test_a_killed_worker_ends_the_sweep_in_words_and_keeps_what_is_done(
+    space, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("simcore.planner.sweep_workers._run_in_worker", die_of_the_last_seed)
+    monkeypatch.setattr("simcore.planner.sweep_workers.MAX_CHUNK", 2)
+    store = tmp_path / "runs.duckdb"
+    with pytest.raises(WorkersError, match="was killed.*run again"):
+        sweep(space, store=store, jobs=2)
+    monkeypatch.undo()
+    with RunStore(store) as kept:
+        num_kept = len(kept)
+    assert num_kept > 0
+    resumed = sweep(space, store=store, jobs=2)  # new processes come for it
+    assert (resumed.num_reused, resumed.num_simulated) == (num_kept, len(resumed.runs) - num_kept)
+
+
+def die_of_the_last_seed(chunk):
+    """The runs, in a process that the last seed kills as kill -9 does."""
+    if max(run.scenario.seed for run in chunk) == LAST_SEED:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return run_all(chunk)
+
+
+@pytest.mark.parametrize("victims", [slice(0, 1), slice(1, 3)], ids=["scheduler", "workers"])
+def test_a_lost_cluster_ends_the_sweep_in_words(space, tmp_path, monkeypatch, victims):
+    from distributed import Client
+
+    monkeypatch.setattr("simcore.planner.sweep_workers.NO_WORKER_TIMEOUT_S", 0.5)
+    with cluster_in(tmp_path / "dask") as (address, ends):
+        with Client(address, set_as_default=False) as client:
+            client.wait_for_workers(2, timeout=PATIENCE_S)
+
+        def kill(done, total):
+            for each in ends[victims] if done >= 40 else []:
+                each.kill()
+
+        with pytest.raises(WorkersError, match="was lost, or its workers were"):
+            sweep(long_space(space), store=tmp_path / "runs.duckdb", dask=address, progress=kill)
+    with RunStore(tmp_path / "runs.duckdb") as kept:
+        assert len(kept) >= 40
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
