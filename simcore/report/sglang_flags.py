@@ -243,29 +243,34 @@ def _speculative_flags(choice: Choice, proposer: Proposer) -> Arguments:
 def _adaptive_config(choice: Choice) -> str | None:
     """The file of --speculative-adaptive-config: tiers by the smallest batch of each.
 
-    A tier of one candidate is a row of a table.
+    A tier of one candidate is a row of a table. What moves the mean holds for every tier and stands
+    beside them; hysteresis is each tier's own.
     """
     policy = choice.policy
-    tiers: dict[str, dict[str, object]]
+    content: dict[str, object]
     if isinstance(policy, BatchSizeTable):
         largest = choice.plan.scenario.deployment.max_num_seqs
         rows = table_rows(policy, choice.gamma, largest)
-        tiers = {str(row.first): {"candidate_steps": [row.num_speculative_tokens]} for row in rows}
+        content = {
+            str(row.first): {"candidate_steps": [row.num_speculative_tokens]} for row in rows
+        }
     elif isinstance(policy, AdaptiveEMA):
-        tiers = {
+        content = {
+            "ema_alpha": policy.ema_alpha,
+            "update_interval": policy.update_interval,
+            "warmup_batches": policy.warmup_steps,
+        }
+        content |= {
             str(begin): {
                 "candidate_steps": list(candidates),
                 "up_hysteresis": policy.up_hysteresis,
                 "down_hysteresis": policy.down_hysteresis,
-                "ema_alpha": policy.ema_alpha,
-                "update_interval": policy.update_interval,
-                "warmup_batches": policy.warmup_steps,
             }
             for begin, candidates in policy.by_batch_size().items()
         }
     else:
         return None
-    return json.dumps(tiers, indent=1) + "\n"
+    return json.dumps(content, indent=1) + "\n"
 
 
 def _own_notes(choice: Choice) -> list[str]:

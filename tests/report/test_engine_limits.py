@@ -171,13 +171,13 @@ def test_a_table_becomes_single_candidates_in_sglangs_adaptive_file(plan):
 
 def test_tiers_keep_their_fields_in_sglang(plan):
     (file,) = engine_settings(asked(plan, policy=TIERS))["sglang"].files
-    assert json.loads(file.content)["8"] == {
-        "candidate_steps": [0, 1],
-        "up_hysteresis": 0.0,
-        "down_hysteresis": -0.25,
+    edges = {"up_hysteresis": 0.0, "down_hysteresis": -0.25}
+    assert json.loads(file.content) == {
         "ema_alpha": 0.2,
         "update_interval": 5,
         "warmup_batches": 10,
+        "1": {"candidate_steps": [1, 3]} | edges,
+        "8": {"candidate_steps": [0, 1]} | edges,
     }
 
 
