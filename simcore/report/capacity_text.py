@@ -82,7 +82,9 @@ def replicas_heading(found: ReplicaPlan) -> str:
     """The rate or the day that the replicas are for."""
     where = f"{rate(found.rate_per_s)}"
     if found.curve is not None:
-        where = f"the day of {found.curve.name} ({found.curve.source}), at most {where}"
+        curve = found.curve
+        source = "" if curve.source == curve.name else f" ({curve.source})"
+        where = f"the day of {curve.name}{source}, at most {where}"
     return f"Fewest replicas for {where}"
 
 

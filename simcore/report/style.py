@@ -21,7 +21,8 @@ SERIES_COLOURS = (BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILLION)
 MARKERS = ("circle", "square", "diamond", "triangle-up", "cross", "star-triangle-down")
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 
-WIDE_DECADES = 3.0  # from here on, ticks at 1 only
+LEAST_TICKS = 4  # of a log axis, wherever it begins
+TICK_DIGITS = ((1,), (1, 2, 5), (1, 2, 3, 5, 7))  # of a decade, the fewest that are enough
 TEXT_COLOUR = "#757A82"  # no grey keeps more to both pages; TEXT_CSS puts the page's own in place
 GRID_COLOUR = "rgba(128,128,128,0.25)"
 TEXT_CSS = """
@@ -133,19 +134,46 @@ def error_bars(
 
 
 def log_axis(values: Sequence[float]) -> dict[str, object]:
-    """Settings of a log axis over `values` (above 0), with ticks at 1, 2 and 5 of each decade."""
+    """Settings of a log axis over `values` (above 0), with LEAST_TICKS labels at round numbers.
+
+    Decades where they are enough, else some digits of each; a narrow range has even steps.
+    """
     low, high = math.log10(min(values)), math.log10(max(values))
     margin = max(0.04 * (high - low), 0.02)
     low, high = low - margin, high + margin
-    ticks = [
-        digit * 10.0**decade
+    by_digits = (_decade_ticks(low, high, digits) for digits in TICK_DIGITS)
+    ticks = next((each for each in by_digits if len(each) >= LEAST_TICKS), None)
+    ticks = ticks or _even_ticks(10**low, 10**high)
+    return {"type": "log", "range": [low, high], "tickvals": ticks, "ticktext": list(map(_exact, ticks))}
+
+
+def _decade_ticks(low: float, high: float, digits: Sequence[int]) -> list[float]:
+    """These digits of every decade between two powers of ten."""
+    every = [
+        float(f"{digit}e{decade}")
         for decade in range(math.floor(low), math.ceil(high) + 1)
-        for digit in ((1, 2, 5) if high - low < WIDE_DECADES else (1,))
-        if low <= math.log10(digit * 10.0**decade) <= high
+        for digit in digits
     ]
-    ticks = ticks if len(ticks) > 1 else [float(f"{10**each:.2g}") for each in (low, high)]
-    texts = [f"{tick:,.0f}" if tick >= 1 and tick == int(tick) else f"{tick:.3g}" for tick in ticks]
-    return {"type": "log", "range": [low, high], "tickvals": ticks, "ticktext": texts}
+    return [tick for tick in every if low <= math.log10(tick) <= high]
+
+
+def _even_ticks(low: float, high: float) -> list[float]:
+    """LEAST_TICKS or a few more multiples of 1, 2 or 5 times a power of ten."""
+    decade = math.floor(math.log10((high - low) / LEAST_TICKS))
+    for digit, power in ((5, decade), (2, decade), (1, decade), (5, decade - 1)):
+        step = float(f"{digit}e{power}")
+        first, last = math.ceil(low / step), math.floor(high / step)
+        if last - first + 1 >= LEAST_TICKS:
+            break
+    return [float(f"{count * step:.12g}") for count in range(first, last + 1)]
+
+
+def _exact(tick: float) -> str:
+    """The number with as many digits as it has, not fewer."""
+    if tick >= 1 and tick == int(tick):
+        return f"{tick:,.0f}"
+    texts = (f"{tick:.{digits}g}" for digits in range(3, 13))
+    return next(text for text in texts if float(text) == tick)
 
 
 def parity_line(figure: go.Figure, **where: int) -> None:

@@ -4,6 +4,8 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from simcore.report import style
 from simcore.report.map_figures import DARK, LIGHT, SCALE
@@ -91,3 +93,24 @@ def test_numbers_on_a_map_can_be_read_on_every_colour_of_its_scale():
 def test_series_differ_without_colour_too():
     for looks in (style.MARKERS, style.DASHES):
         assert len(set(looks)) == len(looks) == len(style.SERIES_COLOURS)
+
+
+@given(
+    low=st.floats(1e-6, 1e6),
+    ratio=st.one_of(st.just(1.0), st.floats(1.0, 1.5), st.floats(1.0, 1e9)),
+)
+def test_a_log_axis_has_a_few_round_labels_that_say_where_they_stand(low, ratio):
+    axis = style.log_axis([low, low * ratio])
+    ticks, texts = axis["tickvals"], axis["ticktext"]
+    begin, end = axis["range"]
+    assert begin < np.log10(low)
+    assert np.log10(low * ratio) < end
+    assert all(begin <= np.log10(tick) <= end for tick in ticks)
+    assert style.LEAST_TICKS <= len(ticks) <= 20
+    assert [float(text.replace(",", "")) for text in texts] == ticks
+    assert all(float(f"{tick:.4g}") == tick for tick in ticks)
+
+
+def test_an_axis_within_a_decade_says_more_than_its_middle():
+    found = style.log_axis([0.0085, 0.0093])["ticktext"]
+    assert found == [f"{each:g}" for each in np.arange(82, 97, 2) / 1e4]
