@@ -10,7 +10,7 @@ from simcore.planner.plan_file import PLAN_FILE, SCHEMA_VERSION
 from simcore.planner.published_schema import published_schema
 from simcore.report.render import figures_of
 from simcore.report.view import verdict_sentence
-from simcore.report.write import FILES
+from simcore.report.write import FILES, render_files
 from simcore.scenario import load_scenario
 from tests.report.make_example import FOLDER, NAME, PICTURES
 
@@ -47,6 +47,12 @@ def test_page_and_markdown_state_the_decision_of_the_plan(plan):
     for name in ("report.html", "report.md"):
         text = (FOLDER / name).read_text(encoding="utf-8").replace("\\", "")
         assert verdict_sentence(plan) in text
+
+
+def test_its_scripts_are_those_that_the_plan_gives_today(plan):
+    rendered = render_files(plan)
+    for path in FOLDER.glob("*.sh"):
+        assert path.read_text(encoding="utf-8") == rendered[path.name]
 
 
 def test_only_one_page_of_the_documentation_carries_the_chart_library():
