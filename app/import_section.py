@@ -19,6 +19,7 @@ from app.errors import shown_errors
 from app.figure import show_figure
 from app.session import own_profiles, use_profile
 from simcore.errors import EngineFileError
+from simcore.matching import measured_as
 from simcore.profile.import_summary import describe_reading, missing_to_plan, summary_lines
 from simcore.profile.importers import (
     AUTO,
@@ -205,7 +206,32 @@ def _use(preview: Preview, name: str, replace: bool) -> None:
     folder = _session_folder() / name
     write_merge(merged, folder)
     st.session_state.pop(KEY, None)
-    use_profile(load_profile(folder))
+    stored = load_profile(folder)
+    use_profile(stored, _imported_changes(preview, stored))
+
+
+def _imported_changes(preview: Preview, stored: StoredProfile) -> dict[str, Any]:
+    """Go on with what was imported: its proposer and domains, and how their tokens were drawn."""
+    domains = {found.domain or preview.options.domain for found in preview.reading.records}
+    records = [
+        record
+        for record in stored.profile.acceptance
+        if record.proposer == preview.options.proposer and record.domain in domains
+    ]
+    if not records:
+        return {}
+    contract, sampling = measured_as(records[-1])  # what is imported comes last
+    return {
+        "contract": contract.value,
+        "sampling": sampling.model_dump(),
+        "workload.domains": {
+            record.domain: 1.0 for record in records if measured_as(record) == (contract, sampling)
+        },
+        "speculation": {
+            "proposer": records[-1].proposer,
+            "num_speculative_tokens": records[-1].gammas()[-1],
+        },
+    }
 
 
 def _name_or_folder(stored: StoredProfile) -> str:

@@ -1,6 +1,7 @@
 """What one visitor's pages share: the scenario in force, and one that was opened."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import streamlit as st
 
@@ -87,8 +88,8 @@ def own_profiles() -> dict[str, StoredProfile]:
     return found
 
 
-def use_profile(stored: StoredProfile) -> None:
-    """Give this visitor a profile of their own, and go on with their scenario on it."""
+def use_profile(stored: StoredProfile, changes: dict[str, Any] | None = None) -> None:
+    """Give this visitor a profile of their own, and go on with their scenario on it, changed."""
     name = stored.profile.name
     own_profiles()[name] = stored
-    open_next(current_scenario().with_(profile=name), name)
+    open_next(current_scenario().with_(profile=name, **(changes or {})), name)

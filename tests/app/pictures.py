@@ -1,0 +1,99 @@
+"""Make the pictures of docs/images again: every page of the dashboard in the midst of the story.
+
+Run with `make pictures`. To look at other windows: `python -m tests.app.pictures FOLDER --width 1920
+--scheme dark --whole`.
+"""
+
+import argparse
+import io
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from playwright.sync_api import Page
+
+from tests.app import story
+from tests.app.browser import picture, running_browser, running_dashboard, settled, visitor
+
+IMAGES = Path(__file__).parents[2] / "docs" / "images"
+REQUESTS, SEEDS = 1_000, 8
+COLOURS = 256  # a palette keeps each file small
+HEIGHTS = {  # pixels of the docs' pictures: what a reader needs to see of each page
+    "decide": 1950,
+    "speculate": 1900,
+    "serve": 1700,
+    "capacity": 1500,
+    "compare": 1250,
+    "calibrate": 1500,
+    "truth": 1400,
+    "report": 1350,
+}
+
+
+def play(page: Page, address: str, keep: Callable[[str], None]) -> None:
+    """The story, with a picture of every page."""
+    story.open_dashboard(page, address)
+    story.set_requests(page, REQUESTS)
+    story.fold_workload(page)
+    story.turn_to(page, "Calibrate")
+    story.upload_metrics(page, story.vllm_metrics())
+    story.preview_import(page)
+    keep("calibrate")
+    story.use_import(page)
+    story.turn_to(page, "Speculate")
+    story.choose_recorded_domain(page)
+    story.choose_tree(page, 2, 4)
+    keep("speculate")
+    story.turn_to(page, "Serve")
+    story.simulate(page)
+    keep("serve")
+    story.turn_to(page, "Compare")
+    story.compare(page, ("ngram γ=8",), SEEDS)
+    keep("compare")
+    story.turn_to(page, "Capacity")
+    story.find_capacity(page, SEEDS)
+    keep("capacity")
+    story.turn_to(page, "Decide")
+    story.simulate_curve(page)
+    story.make_plan(page, SEEDS)
+    keep("decide")
+    story.turn_to(page, "Report")
+    page.wait_for_timeout(2_000)  # the preview's figures
+    keep("report")
+    story.turn_to(page, "Truth")
+    keep("truth")
+
+
+def main() -> None:
+    """Play the story once, in the window that was asked for."""
+    parser = argparse.ArgumentParser(prog="python -m tests.app.pictures", description=__doc__)
+    parser.add_argument("folder", nargs="?", type=Path, default=IMAGES)
+    parser.add_argument("--width", type=int, default=1280)
+    parser.add_argument("--scheme", choices=("light", "dark"), default="light")
+    parser.add_argument("--whole", action="store_true", help="every page in its whole length")
+    asked = parser.parse_args()
+    asked.folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as data, running_dashboard(Path(data)) as address:
+        with running_browser() as chromium:
+            page = visitor(chromium, asked.width, asked.scheme).new_page()
+
+            def keep(name: str) -> None:
+                path = asked.folder / f"{name}.png"
+                picture(page, path, None if asked.whole else HEIGHTS[name])
+                _shrink(path)
+
+            play(page, address, keep)
+            settled(page)
+
+
+def _shrink(path: Path) -> None:
+    """The same picture in a palette of its own colours."""
+    from PIL import Image
+
+    with Image.open(io.BytesIO(path.read_bytes())) as whole:
+        small = whole.convert("RGB").quantize(COLOURS, method=Image.Quantize.MEDIANCUT, dither=0)
+        small.save(path, optimize=True)
+
+
+if __name__ == "__main__":
+    main()
