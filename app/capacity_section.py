@@ -65,7 +65,7 @@ def show_capacity(stored: StoredProfile, scenario: Scenario) -> None:
 def _form(scenario: Scenario) -> Asked | None:
     """What was asked, at the moment when the button is pressed."""
     with st.form("capacity.form"):
-        first, second, third = st.columns(3)
+        first, second, third = st.columns(3, vertical_alignment="bottom")
         seeds = first.number_input(
             "Seeds at every load",
             min_value=2,
@@ -75,7 +75,7 @@ def _form(scenario: Scenario) -> Asked | None:
             help=words.REPLICATIONS,
         )
         price = second.number_input(
-            "Price of a device (USD an hour; 0: the profile's)",
+            "Device price (USD an hour; 0: profile's)",
             min_value=0.0,
             value=0.0,
             step=0.5,
@@ -83,7 +83,7 @@ def _form(scenario: Scenario) -> Asked | None:
             help=words.PRICE,
         )
         power = third.number_input(
-            "Power of a device (W; 0: the profile's)",
+            "Device power (W; 0: profile's)",
             min_value=0.0,
             value=0.0,
             step=50.0,

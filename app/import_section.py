@@ -97,7 +97,7 @@ def _show_form(stored: StoredProfile) -> None:
 
 def _options_inputs(stored: StoredProfile) -> dict[str, Any]:
     """What engines do not write down."""
-    first, second, third, fourth = st.columns(4)
+    first, second, third, fourth = st.columns(4, vertical_alignment="bottom")
     proposers = list(stored.profile.proposers)
     proposer = first.selectbox(
         "Proposer",
@@ -116,7 +116,7 @@ def _options_inputs(stored: StoredProfile) -> dict[str, Any]:
     )
     domain = third.text_input("Domain", value="all", key=f"{KEY}.domain", help=words.DOMAINS)
     gamma = fourth.number_input(
-        "Draft length γ (0: as the file says)",
+        "γ (0: as the file says)",
         min_value=0,
         max_value=64,
         value=0,
@@ -124,9 +124,7 @@ def _options_inputs(stored: StoredProfile) -> dict[str, Any]:
         help=words.GAMMA,
     )
     kind = first.selectbox("Kind of file", [AUTO, *IMPORTERS], key=f"{KEY}.kind")
-    column = second.text_input(
-        "List of an acceptance trace (column)", key=f"{KEY}.column", help=words.TRACE_COLUMN
-    )
+    column = second.text_input("Column of a trace", key=f"{KEY}.column", help=words.TRACE_COLUMN)
     counts = third.selectbox(
         "What the list counts", ["", "accepted", "emitted"], key=f"{KEY}.counts"
     )
@@ -185,7 +183,7 @@ def _show_preview(preview: Preview) -> None:
             help=words.IMPORTED_PROFILE,
         )
         replace = middle.checkbox(
-            "Replace records that are there", key=f"{KEY}.replace", help=words.REPLACE_RECORDS
+            "Replace records", key=f"{KEY}.replace", help=words.REPLACE_RECORDS
         )
         if right.form_submit_button("Use it", type="primary", width="stretch"):
             with shown_errors():

@@ -67,7 +67,7 @@ def _compare(stored: StoredProfile, scenario: Scenario, advance: Advance) -> Com
     gamma = scenario.speculation.num_speculative_tokens
     variants = {"off": scenario.with_(speculation={"proposer": scenario.speculation.proposer})}
     if gamma > 0:
-        variants[f"{scenario.speculation.proposer}, γ = {gamma}"] = scenario
+        variants[f"{scenario.speculation.proposer}, {scenario.speculation.drafts}"] = scenario
     runs: list[Run] = []
     for label, variant in variants.items():
         before = len(runs)

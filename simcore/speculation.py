@@ -372,6 +372,15 @@ class Speculation(Frozen):
         return len(self.tree) if self.tree is not None else self.num_speculative_tokens
 
     @property
+    def drafts(self) -> str:
+        """What a cycle drafts at most, in a few words."""
+        depth = self.num_speculative_tokens
+        if self.tree is None and self.dynamic_tree is None:
+            return f"γ = {depth}"
+        kind = "tree" if self.dynamic_tree is None else "dynamic tree"
+        return f"{kind} of {self.num_draft_tokens}, {depth} deep"
+
+    @property
     def topk(self) -> int:
         """Candidates at the first level; a chain's is 1."""
         if self.dynamic_tree is not None:

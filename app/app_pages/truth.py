@@ -22,7 +22,7 @@ def show_study(study: Study) -> None:
     """One check: its decisions, errors beside noise, the picture, every figure."""
     st.subheader(study.title, divider="gray")
     st.markdown(f"**{choices_sentence(study.choices)}.** {words.TRUTH}")
-    left, right = st.columns(2)
+    left, right = st.columns([4, 5])
     left.table(pd.DataFrame(median_rows(study)), hide_index=True)
     right.table(pd.DataFrame(choice_rows(study)), hide_index=True)
     show_figure(truth_figure(study), key=f"truth.{study.name}")

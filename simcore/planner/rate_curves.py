@@ -78,7 +78,7 @@ def ways_to_serve(stored: StoredProfile, scenario: Scenario) -> dict[str, Scenar
     ways = {"off": at_fixed_length(scenario, scenario.seed, proposer, 0)}
     if gamma == 0 or proposer is None:
         return ways
-    name = f"{proposer}, γ = {gamma}"
+    name = f"{proposer}, {speculation.drafts}"
     if speculation.policy.kind != "fixed":
         fixed = scenario.with_(**{"speculation.policy": {"kind": "fixed"}})
         return ways | {f"{name} fixed": fixed, f"{name}, {speculation.policy.kind}": scenario}

@@ -195,8 +195,11 @@ def metric(page: Page, label: str) -> Locator:
 
 def table(page: Page, index: int = 0) -> pd.DataFrame:
     """A table of the page's main part: its first column becomes the index."""
-    rows = page.get_by_test_id("stMain").get_by_role("table").nth(index).evaluate(
-        "t => [...t.rows].map(r => [...r.cells].map(c => c.innerText.trim()))"
+    rows = (
+        page.get_by_test_id("stMain")
+        .get_by_role("table")
+        .nth(index)
+        .evaluate("t => [...t.rows].map(r => [...r.cells].map(c => c.innerText.trim()))")
     )
     head, *body = rows
     return pd.DataFrame([row[1:] for row in body], columns=head[1:], index=[r[0] for r in body])
@@ -229,6 +232,8 @@ def picture(page: Page, path: Path, most: int | None = None) -> None:
     height = page.evaluate("document.querySelector('[data-testid=stMain]').scrollHeight") + 20
     page.set_viewport_size({"width": size["width"], "height": min(height, most or height)})
     page.mouse.move(2, 2)
+    page.evaluate("document.activeElement.blur()")  # its tooltip is no part of the page
+    page.get_by_test_id("stMain").evaluate("each => each.scrollTo(0, 0)")
     page.wait_for_timeout(800)  # figures are drawn anew in the other height
     page.screenshot(path=path)
     page.set_viewport_size(size)

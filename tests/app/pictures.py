@@ -12,11 +12,14 @@ from pathlib import Path
 
 from playwright.sync_api import Page
 
+from app import link
+from simcore.scenario_files import open_scenario
 from tests.app import story
 from tests.app.browser import picture, running_browser, running_dashboard, settled, visitor
 
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
-REQUESTS, SEEDS = 1_000, 8
+SEEDS = 5
+BUSY = {"workload.arrivals.rate_per_s": 1.4, "workload.num_requests": 500}  # off nears its end
 COLOURS = 256  # a palette keeps each file small
 HEIGHTS = {  # pixels of the docs' pictures: what a reader needs to see of each page
     "decide": 1950,
@@ -32,9 +35,8 @@ HEIGHTS = {  # pixels of the docs' pictures: what a reader needs to see of each 
 
 def play(page: Page, address: str, keep: Callable[[str], None]) -> None:
     """The story, with a picture of every page."""
-    story.open_dashboard(page, address)
-    story.set_requests(page, REQUESTS)
-    story.fold_workload(page)
+    busy = open_scenario(story.WORKLOAD).with_(**BUSY)
+    story.open_dashboard(page, f"{address}/?{link.PARAMETER}={link.encode(busy)}")
     story.turn_to(page, "Calibrate")
     story.upload_metrics(page, story.vllm_metrics())
     story.preview_import(page)

@@ -24,6 +24,7 @@ DOMAIN = "my_service"
 RECORDED_DOMAIN = "rewrite"  # the recorded kind of text that is nearest to the team's
 OWN_PROFILE = "my_service_cpu"
 ACCEPTED_BY_POSITION = (33_000, 30_100, 28_200, 26_700)
+WORK_MS = 300_000
 PLANNING = "one request alone decodes"
 
 
@@ -76,11 +77,6 @@ def set_requests(page: Page, number: int) -> None:
     if not field.is_visible():
         unfold(page, "Workload details")
     set_number(page, "Requests to simulate", str(number))
-
-
-def fold_workload(page: Page) -> None:
-    """Out of the way again."""
-    unfold(page, "Workload details")
 
 
 def upload_metrics(page: Page, text: str, name: str = FILE) -> None:
@@ -157,7 +153,7 @@ def choose_tree(page: Page, width: int, depth: int) -> None:
 def simulate(page: Page) -> None:
     """On Serve, to its end."""
     press(page, "Simulate")
-    expect(page.get_by_text("Whole request, E2E: p95")).to_be_visible(timeout=120_000)
+    expect(page.get_by_text("Whole request, E2E: p95")).to_be_visible(timeout=WORK_MS)
     settled(page)
 
 
@@ -169,7 +165,7 @@ def compare(page: Page, others: tuple[str, ...], seeds: int) -> None:
         expect(page.get_by_role("button", name=f"Remove {other}")).to_be_visible()
     set_number(page, "Seeds", str(seeds))
     press(page, "Compare")
-    expect(page.get_by_text("in sentences").first).to_be_visible(timeout=120_000)
+    expect(page.get_by_text("in sentences").first).to_be_visible(timeout=WORK_MS)
     settled(page)
 
 
@@ -177,14 +173,14 @@ def find_capacity(page: Page, seeds: int) -> None:
     """On Capacity."""
     set_number(page, "Seeds at every load", str(seeds))
     press(page, "Find the capacity")
-    expect(page.get_by_text("What speculation takes.")).to_be_visible(timeout=120_000)
+    expect(page.get_by_text("What speculation takes.")).to_be_visible(timeout=WORK_MS)
     settled(page)
 
 
 def simulate_curve(page: Page) -> None:
     """On Decide, the marks over the load."""
     press(page, "Simulate the curve")
-    expect(page.get_by_role("figure", name="within the objective")).to_be_visible(timeout=120_000)
+    expect(page.get_by_role("figure", name="within the objective")).to_be_visible(timeout=WORK_MS)
     settled(page)
 
 
@@ -192,7 +188,7 @@ def make_plan(page: Page, seeds: int) -> None:
     """On Decide."""
     set_number(page, "Repeated simulations", str(seeds))
     press(page, "Make the plan")
-    expect(page.get_by_text("Break-even:")).to_be_visible(timeout=120_000)
+    expect(page.get_by_text("Break-even:")).to_be_visible(timeout=WORK_MS)
     settled(page)
 
 
