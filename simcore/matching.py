@@ -48,9 +48,9 @@ def matching_records(
     wanted = set(scenario.workload.domains) or domains
     if unknown := wanted - domains:
         raise ScenarioError(
-            f"workload domains {sorted(unknown)}: profile {stored.profile.name!r} measured {proposer!r} "
-            f"under the contract and sampling asked for on {sorted(domains)} only; choose one of "
-            "these, another sampling, measure it, or set allow_mismatch"
+            f"workload domains {sorted(unknown)}: profile {stored.profile.name!r} measured "
+            f"{proposer!r} under the contract and sampling asked for on {sorted(domains)} only; "
+            "choose one of these, another sampling, measure it, or set allow_mismatch"
         )
     chosen = tuple(record for record in fitting if record.domain in wanted)
     _check_usable(stored, proposer, chosen)
