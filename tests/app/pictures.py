@@ -26,6 +26,7 @@ HEIGHTS = {  # pixels of the docs' pictures; the others are shown in their whole
     "speculate": 2160,  # to the map
     "serve": 2140,  # to the latencies
     "compare": 1040,  # the figure
+    "truth": 1420,  # the first engine
 }
 
 
