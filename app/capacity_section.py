@@ -65,7 +65,7 @@ def show_capacity(stored: StoredProfile, scenario: Scenario) -> None:
 def _form(scenario: Scenario) -> Asked | None:
     """What was asked, at the moment when the button is pressed."""
     with st.form("capacity.form"):
-        first, second, third = st.columns(3, vertical_alignment="bottom")
+        first, second, third = st.columns(3)
         seeds = first.number_input(
             "Seeds at every load",
             min_value=2,
@@ -90,6 +90,7 @@ def _form(scenario: Scenario) -> Asked | None:
             key="capacity.power",
             help=words.POWER,
         )
+        first, second, third = st.columns(3, vertical_alignment="bottom")
         demand = first.selectbox(
             "Replicas",
             list(DEMANDS),

@@ -46,11 +46,12 @@ def _choose_profile() -> StoredProfile:
             f"There is no profile {missing!r} here; import it on the page Calibrate. Until then "
             "another one is shown."
         )
+    titles = {name: _profile_title(name) for name in names}
     name = st.selectbox(
         "Profile",
         names,
         index=names.index(_default_profile(names)),
-        format_func=_profile_title,
+        format_func=titles.__getitem__,
         key="sidebar.profile",
         help=words.PROFILE,
     )
