@@ -7,13 +7,21 @@ from app import library, words
 from app.errors import shown_errors
 from app.figure import show_figure
 from app.job import Advance, finished_job, start_job
+from app.kept_section import read_kept, show_keep, show_kept_results
 from app.link import refuse_files
+from app.meaning import show_meanings
+from app.session import own_profiles
 from simcore.errors import ScenarioError
 from simcore.planner.compare import compare, draft_lengths
 from simcore.planner.comparison import Comparison
+from simcore.profile.schema import Frozen
 from simcore.profile.store import StoredProfile
 from simcore.report.comparison_figures import comparison_figure
-from simcore.report.comparison_text import comparison_rows, difference_sentences
+from simcore.report.comparison_text import (
+    ROW_MEANINGS,
+    comparison_rows,
+    difference_sentences,
+)
 from simcore.scenario import Scenario, read_scenario
 
 KEY = "compare.run"
@@ -22,6 +30,13 @@ IN_FORCE = "as in the sidebar"
 SAVED = "saved: "
 DEFAULT_SEEDS = 5
 LOADS = {"offered": "the same offered load", "admitted": "the same admitted rate"}
+
+
+class Kept(Frozen):
+    """A comparison, and the scenario that was in force."""
+
+    asked: Scenario
+    found: Comparison
 
 
 def show_comparison(stored: StoredProfile, scenario: Scenario, gammas: tuple[int, ...]) -> None:
@@ -51,19 +66,21 @@ def show_comparison(stored: StoredProfile, scenario: Scenario, gammas: tuple[int
         )
         if right.form_submit_button("Compare", type="primary", width="stretch"):
             asked = {name: offered[name] for name in chosen}
+            profiles = own_profiles() | {stored.profile.name: stored}
             start_job(
-                KEY,
-                lambda advance: _compare(stored, asked, at, int(seeds), advance),
-                (scenario, asked),
+                KEY, lambda advance: _compare(profiles, asked, at, int(seeds), advance), scenario
             )
+    show_kept_results("comparison", KEY, _read)
     job = finished_job(KEY)
     if job is None:
         if KEY not in st.session_state:
             st.info("Choose what to compare and press Compare.")
         return
-    if job.asked[0] != scenario:
+    if job.asked != scenario:
         st.warning("The inputs have changed since this comparison. Press Compare again.")
     _show(job.result)
+    kept = Kept(asked=job.asked, found=job.result)
+    show_keep("comparison", job.asked.name, kept.model_dump_json)
 
 
 def _offered(scenario: Scenario, gammas: tuple[int, ...]) -> dict[str, Scenario]:
@@ -86,7 +103,7 @@ def _offered(scenario: Scenario, gammas: tuple[int, ...]) -> dict[str, Scenario]
 
 
 def _compare(
-    stored: StoredProfile,
+    profiles: dict[str, StoredProfile],
     asked: dict[str, Scenario],
     at: str,
     num_seeds: int,
@@ -99,9 +116,15 @@ def _compare(
         asked,
         at=at,  # type: ignore[arg-type]  # the radio offers no other
         num_seeds=num_seeds,
-        profiles={stored.profile.name: stored},
+        profiles=profiles,
         progress=advance,
     )
+
+
+def _read(content: str, name: str) -> tuple[Scenario, Comparison]:
+    """Raises SpecplanError."""
+    kept = read_kept(Kept, content, name)
+    return kept.asked, kept.found
 
 
 def _show(found: Comparison) -> None:
@@ -109,6 +132,7 @@ def _show(found: Comparison) -> None:
     labels = [each.label for each in found.services]
     rows = comparison_rows(found.services)
     st.table(pd.DataFrame({name: values for name, *values in rows}, index=labels).T)
+    show_meanings([name for name, *_ in rows], ROW_MEANINGS)
     for service in found.services[1:]:
         with st.expander(f"{service.label} against {labels[0]}, in sentences"):
             st.markdown("\n".join(f"- {line}" for line in difference_sentences(service)))

@@ -11,6 +11,7 @@ from simcore.errors import ScenarioError
 from simcore.planner.speedup import OFF, CycleSurvival, SpeedupPoint
 from simcore.planner.speedup_map import speedup_map
 from simcore.profile.store import StoredProfile
+from simcore.report.table import escape_markdown
 from simcore.report.units import seconds
 from simcore.scenario import Scenario
 
@@ -71,11 +72,12 @@ def _show_off(point: SpeedupPoint) -> None:
 
 
 def _show_on(proposer: str, survival: CycleSurvival, point: SpeedupPoint) -> None:
-    ending = "as without" if point.speedup > 1.0 else "as without: it does not pay"
+    ending = {True: "", False: ": it does not pay", None: ": indistinguishable"}[point.pays]
     batch = point.batch_size
     who = "one request alone decodes" if batch == 1 else f"{batch} requests together decode"
     st.subheader(
-        f"With {proposer} {_drafts(survival)}, {who} {point.speedup:.2f} × as fast {ending}."
+        f"With {escape_markdown(proposer)} {_drafts(survival)}, {who} {point.speedup:.2f} × "
+        f"as fast as without{ending}.{_sentence(point.speedup_interval)}"
     )
     emitted, speedup, alpha, all_accepted = st.columns(4)
     iid = iid_mean_emitted_tokens(survival.acceptance_rate, survival.gamma)
@@ -83,7 +85,8 @@ def _show_on(proposer: str, survival: CycleSurvival, point: SpeedupPoint) -> Non
         emitted,
         "Tokens a cycle, E[Y]",
         f"{survival.mean_emitted_tokens:.2f}",
-        f"At batch {batch} it pays above {point.break_even_tokens:.2f}.",
+        f"At batch {batch} it pays above {point.break_even_tokens:.2f}."
+        + _sentence(survival.mean_interval),
         words.EMITTED,
     )
     _card(
@@ -114,6 +117,10 @@ def _drafts(survival: CycleSurvival) -> str:
     if survival.num_draft_tokens is None:
         return f"at γ = {survival.gamma}"
     return f"and a tree of {survival.num_draft_tokens} candidates, {survival.gamma} deep"
+
+
+def _sentence(interval: tuple[float, float] | None) -> str:
+    return "" if interval is None else f" 95 % interval: {interval[0]:.2f} to {interval[1]:.2f}."
 
 
 def _interval(survival: CycleSurvival) -> str:

@@ -1,13 +1,7 @@
 """Bring what an engine measured: upload or paste, see what was understood, use it."""
 
-import io
-import shutil
-import tempfile
-import weakref
-import zipfile
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -17,9 +11,10 @@ from pydantic import ValidationError
 from app import words
 from app.errors import shown_errors
 from app.figure import show_figure
-from app.session import own_profiles, use_profile
+from app.session import own_folder, own_profiles, use_profile
 from simcore.errors import EngineFileError
 from simcore.matching import measured_as
+from simcore.profile.archive import pack_profile
 from simcore.profile.import_summary import describe_reading, missing_to_plan, summary_lines
 from simcore.profile.importers import (
     AUTO,
@@ -34,6 +29,7 @@ from simcore.profile.merge import merge, write_merge
 from simcore.profile.schema import Sampling
 from simcore.profile.store import StoredProfile, load_profile
 from simcore.report.import_figures import imported_survival_figure
+from simcore.report.table import escape_markdown
 from simcore.validation import describe_validation_error
 
 KEY = "calibrate.import"
@@ -169,7 +165,7 @@ def _read(stored: StoredProfile, uploads: list[Any], pasted: str, said: dict[str
 def _show_preview(preview: Preview) -> None:
     described = preview.described
     missing = missing_to_plan(preview.reading, preview.stored.profile)
-    st.markdown(f"**Understood from {', '.join(preview.files)}**")
+    st.markdown(f"**Understood from {escape_markdown(', '.join(preview.files))}**")
     st.code("\n".join(summary_lines(described, missing)), language=None, wrap_lines=True)
     figure = imported_survival_figure(described)
     if figure is not None:
@@ -201,7 +197,7 @@ def _use(preview: Preview, name: str, replace: bool) -> None:
         into=_name_or_folder(preview.stored),
         replace_records=replace,
     )
-    folder = _session_folder() / name
+    folder = own_folder() / name
     write_merge(merged, folder)
     st.session_state.pop(KEY, None)
     stored = load_profile(folder)
@@ -238,38 +234,15 @@ def _name_or_folder(stored: StoredProfile) -> str:
     return str(stored.folder) if name in own_profiles() else name
 
 
-class _Folder:
-    """A folder that goes when the session that holds it does."""
-
-    def __init__(self) -> None:
-        self.path = Path(tempfile.mkdtemp(prefix="specplan-"))
-        weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
-
-
-def _session_folder() -> Path:
-    if "session_folder" not in st.session_state:
-        st.session_state["session_folder"] = _Folder()
-    folder: _Folder = st.session_state["session_folder"]
-    return folder.path
-
-
 def show_own_download(stored: StoredProfile) -> None:
     """A profile that this visitor made can be taken along as a folder in a zip file."""
     if stored.profile.name not in own_profiles():
         return
     st.download_button(
         "Download this profile (zip)",
-        _zip(stored.folder),
+        pack_profile(stored),
         file_name=f"{stored.profile.name}.zip",
         mime="application/zip",
         key=f"{KEY}.download",
         on_click="ignore",
     )
-
-
-def _zip(folder: Path) -> bytes:
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-        for path in sorted(folder.iterdir()):
-            archive.write(path, f"{folder.name}/{path.name}")
-    return buffer.getvalue()

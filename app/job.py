@@ -7,6 +7,7 @@ from typing import Any
 
 import streamlit as st
 
+from app.errors import FAULT
 from simcore.errors import SpecplanError
 
 Advance = Callable[[int, int], None]  # done, of all
@@ -60,7 +61,7 @@ class Job:
             self.error = str(error)
         except Exception:
             LOG.exception("work of the dashboard failed")
-            self.error = "something went wrong in specplan; the server's log has the details"
+            self.error = FAULT
 
     def _advance(self, done: int, total: int) -> None:
         self.done, self.total = done, total

@@ -1,4 +1,4 @@
-"""What visitors saved by name: scenarios and plans in one SQLite file that survives restarts.
+"""What visitors saved by name: scenarios and results in one SQLite file that survives restarts.
 
 Everything saved is seen by all visitors of this dashboard; what is not saved stays in its session.
 """
@@ -15,7 +15,7 @@ from simcore.errors import SpecplanError
 from simcore.folders import data_folder
 from simcore.version import specplan_version
 
-Kind = Literal["scenario", "plan"]
+Kind = Literal["scenario", "plan", "simulation", "comparison", "capacity"]
 FILE = "library.sqlite3"
 MAX_NAME = 120
 BUSY_TIMEOUT_S = 10.0

@@ -75,7 +75,13 @@ def _make(
 ) -> PlanWithFiles:
     if every:
         scenario = scenario.with_(speculation={})
-    plan = make_plan(scenario, stored=stored, num_replications=replications, progress=advance)
+    return with_files(
+        make_plan(scenario, stored=stored, num_replications=replications, progress=advance)
+    )
+
+
+def with_files(plan: Plan) -> PlanWithFiles:
+    """The plan with its report, all files written."""
     with tempfile.TemporaryDirectory() as folder:
         files = write_report(plan, Path(folder) / "plan")
         report = next(path for path in files if path.name == REPORT_FILE).read_bytes()

@@ -33,10 +33,11 @@ def show_profile(stored: StoredProfile) -> None:
             "`python -m calibration measure`, or import step times above."
         )
     st.subheader("How drafts fare", divider="gray")
-    st.dataframe(_records(stored), hide_index=True, width="stretch")
+    st.dataframe(acceptance_table(stored), hide_index=True, width="stretch")
 
 
-def _records(stored: StoredProfile) -> pd.DataFrame:
+def acceptance_table(stored: StoredProfile) -> pd.DataFrame:
+    """One row a record: of what, under which sampling and contract, how far."""
     return pd.DataFrame(
         [
             {

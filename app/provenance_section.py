@@ -6,6 +6,7 @@ import streamlit as st
 from app import words
 from simcore.profile.schema import Profile
 from simcore.profile.store import StoredProfile
+from simcore.report.table import escape_markdown
 from simcore.scenario import Scenario
 
 
@@ -29,19 +30,21 @@ def show_provenance(stored: StoredProfile) -> None:
     """Identity, how it was obtained, errors of the fit and the measured box."""
     profile = stored.profile
     with st.expander("Provenance of the numbers"):
+        st.markdown(words.SOURCE_HELP[profile.source])
         left, right = st.columns(2)
         with left:
             st.markdown("**What was run**")
-            st.table(pd.DataFrame({"": _identity(profile)}), hide_header=True)
+            st.table(pd.DataFrame({"": identity_words(profile)}), hide_header=True)
         with right:
             st.markdown("**Measured box of the cost law** (beyond it, time is extrapolated)")
-            st.table(pd.DataFrame({"": _box(profile)}), hide_header=True)
+            st.table(pd.DataFrame({"": box_words(profile)}), hide_header=True)
             st.markdown("**Error of the cost law on samples that its fit did not see**")
             _show_errors(profile)
         _show_record(stored)
 
 
-def _identity(profile: Profile) -> dict[str, str]:
+def identity_words(profile: Profile) -> dict[str, str]:
+    """What was run, label -> text."""
     target, hardware = profile.identity.target, profile.identity.hardware
     engine = profile.identity.engine
     return {
@@ -55,7 +58,8 @@ def _identity(profile: Profile) -> dict[str, str]:
     }
 
 
-def _box(profile: Profile) -> dict[str, str]:
+def box_words(profile: Profile) -> dict[str, str]:
+    """How far the cost law was measured, label -> text."""
     box = profile.cost.domain
     return {
         "Batch": f"up to {box.max_batch_size:,} requests",
@@ -92,5 +96,7 @@ def _show_record(stored: StoredProfile) -> None:
         st.markdown(f"**Versions:** {listed}")
     for title, texts in (("Citations", provenance.citations), ("Notes", provenance.notes)):
         if texts:
-            st.markdown(f"**{title}**\n\n" + "\n".join(f"- {text}" for text in texts))
+            st.markdown(
+                f"**{title}**\n\n" + "\n".join(f"- {escape_markdown(text)}" for text in texts)
+            )
     st.caption(f"Profile {stored.profile.name}, sha256 of profile.json {stored.content_hash}")

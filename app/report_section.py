@@ -4,8 +4,9 @@ import streamlit as st
 
 from app import library, words
 from app.errors import shown_errors
+from app.kept_section import show_keep, show_kept_results
 from app.plan_section import KEY as PLAN_KEY
-from app.plan_section import PlanWithFiles, show_downloads
+from app.plan_section import PlanWithFiles, show_downloads, with_files
 from simcore.errors import PlanError
 from simcore.planner.document import Plan
 from simcore.planner.plan_diff import diff_plans
@@ -15,6 +16,7 @@ from simcore.report.diff_text import diff_text
 from simcore.report.engine import EngineSettings
 from simcore.report.flags import engine_settings
 from simcore.report.load_test import load_test, load_test_script
+from simcore.scenario import Scenario
 
 ALERT_ENGINES = ("vllm", "sglang")
 PREVIEW_HEIGHT = 900  # pixels
@@ -25,12 +27,13 @@ def show_report() -> None:
     """Everything of the last plan of this session; without one, how to make it."""
     job = st.session_state.get(PLAN_KEY)
     made: PlanWithFiles | None = None if job is None else job.result
+    show_kept_results("plan", PLAN_KEY, _read)
     if made is None:
         st.info(words.NO_PLAN)
         st.page_link("app_pages/decide.py", label="Make the plan on the page Decide")
         return
     show_downloads(made)
-    _show_save(made.plan)
+    show_keep("plan", made.plan.scenario.name, made.plan.model_dump_json)
     view = st.segmented_control(
         "Show",
         ["Report", "Engine settings", "Alerts", "Load test", "Against a saved plan"],
@@ -72,20 +75,10 @@ def _show_settings(settings: EngineSettings) -> None:
         st.markdown("\n".join(f"- {note}" for note in settings.notes))
 
 
-def _show_save(plan: Plan) -> None:
-    with st.form(f"{PREFIX}.save", border=False):
-        left, right = st.columns([3, 1], vertical_alignment="bottom")
-        name = left.text_input(
-            "Keep this plan as",
-            value=plan.scenario.name,
-            key=f"{PREFIX}.name",
-            max_chars=library.MAX_NAME,
-            help=words.KEEP_PLAN,
-        )
-        if right.form_submit_button("Keep", width="stretch"):
-            with shown_errors():
-                library.save("plan", name, plan.model_dump_json())
-                st.success(f"Kept as {name.strip()}.")
+def _read(content: str, name: str) -> tuple[Scenario, PlanWithFiles]:
+    """Raises PlanError."""
+    plan = parse_plan(content, name)
+    return plan.scenario, with_files(plan)
 
 
 def _show_diff(plan: Plan) -> None:
@@ -101,4 +94,3 @@ def _show_diff(plan: Plan) -> None:
         st.error(str(error))
     else:
         st.code(diff_text(diff_plans(before, plan)), language=None, wrap_lines=True)
-    st.button("Forget it", key=f"{PREFIX}.forget", on_click=library.delete, args=("plan", name))

@@ -1,6 +1,10 @@
 """What one visitor's pages share: the scenario in force, and one that was opened."""
 
+import shutil
+import tempfile
+import weakref
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import streamlit as st
@@ -10,7 +14,7 @@ from simcore.profile.store import StoredProfile
 from simcore.scenario import Scenario
 
 SCENARIO, OPENED, PENDING = "scenario", "opened", "pending"
-PROFILES, SEEN_LINK = "profiles", "seen_link"
+PROFILES, SEEN_LINK, FOLDER = "profiles", "seen_link", "session_folder"
 
 
 @dataclass(frozen=True)
@@ -93,3 +97,19 @@ def use_profile(stored: StoredProfile, changes: dict[str, Any] | None = None) ->
     name = stored.profile.name
     own_profiles()[name] = stored
     open_next(current_scenario().with_(profile=name, **(changes or {})), name)
+
+
+class _Folder:
+    """A folder that goes when the session that holds it does."""
+
+    def __init__(self) -> None:
+        self.path = Path(tempfile.mkdtemp(prefix="specplan-"))
+        weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
+
+
+def own_folder() -> Path:
+    """Where this visitor's profiles lie until the visit ends."""
+    if FOLDER not in st.session_state:
+        st.session_state[FOLDER] = _Folder()
+    folder: _Folder = st.session_state[FOLDER]
+    return folder.path

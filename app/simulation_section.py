@@ -1,5 +1,6 @@
 """Run the scenario with and without speculation, and show both side by side."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import pandas as pd
@@ -8,19 +9,29 @@ import streamlit as st
 from app import words
 from app.figure import show_figure
 from app.job import Advance, finished_job, start_job
+from app.kept_section import read_kept, show_keep, show_kept_results
+from app.session import open_next
 from simcore.metrics.summary import Summary, summarise
+from simcore.profile.schema import Frozen
 from simcore.profile.store import StoredProfile
+from simcore.report.metric_words import meaning
 from simcore.report.run_figures import (
     latency_figure,
     time_figure,
     timeline_figure,
     tokens_figure,
 )
-from simcore.report.units import seconds
+from simcore.report.units import digits, percent, rate, seconds
 from simcore.scenario import Scenario
 from simcore.serving.simulation import SimulationResult, simulate
 
 KEY = "serve.runs"
+CARDS: dict[str, tuple[str, Callable[[Summary], str]]] = {  # short: they stand four in a row
+    "TTFT p95": ("ttft.p95_s", lambda each: seconds(each.ttft.p95_s)),
+    "TPOT p50": ("tpot.p50_s", lambda each: seconds(each.tpot.p50_s)),
+    "E2E p50": ("e2e.p50_s", lambda each: seconds(each.e2e.p50_s)),
+    "Requests/s": ("request_rate_per_s", lambda each: digits(each.request_rate_per_s)),
+}
 
 
 @dataclass(frozen=True)
@@ -28,8 +39,15 @@ class Run:
     """One simulated variant and its summary."""
 
     label: str
-    result: SimulationResult
+    result: SimulationResult | None  # None: only its numbers were kept
     summary: Summary
+
+
+class Kept(Frozen):
+    """The numbers of runs by label, and their scenario."""
+
+    asked: Scenario
+    runs: dict[str, Summary]
 
 
 @dataclass(frozen=True)
@@ -52,6 +70,7 @@ def show_simulation(stored: StoredProfile, scenario: Scenario) -> None:
         start_job(
             KEY, lambda advance: _compare(stored, scenario, advance), scenario, unit="requests"
         )
+    show_kept_results("simulation", KEY, _read)
     job = finished_job(KEY)
     if job is None:
         if KEY not in st.session_state:
@@ -60,6 +79,9 @@ def show_simulation(stored: StoredProfile, scenario: Scenario) -> None:
     if job.asked != scenario:
         st.warning("The inputs have changed since this run. Press Simulate to run again.")
     _show(job.result)
+    runs = {run.label: run.summary for run in job.result.runs}
+    kept = Kept(asked=job.asked, runs=runs)
+    show_keep("simulation", job.asked.name, kept.model_dump_json)
 
 
 def _compare(stored: StoredProfile, scenario: Scenario, advance: Advance) -> Comparison:
@@ -80,13 +102,26 @@ def _compare(stored: StoredProfile, scenario: Scenario, advance: Advance) -> Com
     return Comparison(scenario, tuple(runs))
 
 
+def _read(content: str, name: str) -> tuple[Scenario, Comparison]:
+    """Raises SpecplanError."""
+    kept = read_kept(Kept, content, name)
+    runs = tuple(Run(label, None, summary) for label, summary in kept.runs.items())
+    return kept.asked, Comparison(kept.asked, runs)
+
+
 def _show(comparison: Comparison) -> None:
     runs = {run.label: run for run in comparison.runs}
-    st.table(pd.DataFrame({label: _column(run.summary) for label, run in runs.items()}))
+    _show_cards(comparison)
+    rows = {label: _rows(run.summary) for label, run in runs.items()}
+    cells = {
+        label: {name: text for name, (_, text) in each.items()} for label, each in rows.items()
+    }
+    st.table(pd.DataFrame(cells))
+    with st.expander("What these numbers mean"):
+        metrics = (metric for metric, _ in rows["off"].values())
+        st.markdown("\n".join(f"- {text}" for text in dict.fromkeys(map(meaning, metrics))))
     for run in comparison.runs:
         _show_warnings(run)
-    with st.expander("What these words mean"):
-        st.markdown(words.GLOSSARY)
     chosen = st.segmented_control(
         "Pictures of",
         list(runs),
@@ -94,16 +129,36 @@ def _show(comparison: Comparison) -> None:
         required=True,
         key=f"serve.pictures.{list(runs)[-1]}",
     )
-    show_figure(timeline_figure(runs[chosen].result), key="serve.timeline")
-    show_figure(latency_figure(runs[chosen].result), key="serve.latency")
-    _show_changes(runs[chosen].result)
+    _show_run(runs[chosen], comparison.scenario)
     left, right = st.columns(2)
     summaries = {label: run.summary for label, run in runs.items()}
     with left:
         show_figure(tokens_figure(summaries), key="serve.tokens")
     with right:
         show_figure(time_figure(summaries), key="serve.time")
-    st.caption(words.origin_line(comparison.runs[-1].result.origin))
+    st.caption(words.origin_line(comparison.runs[-1].summary.origin))
+
+
+def _show_cards(comparison: Comparison) -> None:
+    """The numbers that users feel, each with its definition, off beside them."""
+    off, last = comparison.runs[0].summary, comparison.runs[-1].summary
+    for column, (name, (metric, text)) in zip(st.columns(len(CARDS)), CARDS.items(), strict=True):
+        with column.container(border=True, height="stretch", gap="small"):
+            st.metric(name, text(last), help=meaning(metric))
+            if len(comparison.runs) > 1:
+                st.caption(f"Off: {text(off)}")
+
+
+def _show_run(run: Run, scenario: Scenario) -> None:
+    """Pictures over time; of a kept run only the way to get them."""
+    if run.result is None:
+        st.info(words.ONLY_NUMBERS)
+        if st.button("Open its scenario", key="serve.open"):
+            open_next(scenario, scenario.name)
+        return
+    show_figure(timeline_figure(run.result), key="serve.timeline")
+    show_figure(latency_figure(run.result), key="serve.latency")
+    _show_changes(run.result)
 
 
 def _show_changes(result: SimulationResult) -> None:
@@ -129,31 +184,37 @@ def _show_warnings(run: Run) -> None:
         )
 
 
-def _column(summary: Summary) -> dict[str, str]:
-    length = summary.tokens.mean_acceptance_length
-    kv = summary.kv
+def _rows(summary: Summary) -> dict[str, tuple[str, str]]:
+    """Label -> the summary's field, and its number as it is written."""
+    length, kv = summary.tokens.mean_acceptance_length, summary.kv
     return {
-        "First token, TTFT: p50": seconds(summary.ttft.p50_s),
-        "First token, TTFT: p95": seconds(summary.ttft.p95_s),
-        "Time per token, TPOT: p50": seconds(summary.tpot.p50_s),
-        "Time per token, TPOT: p95": seconds(summary.tpot.p95_s),
-        "Whole request, E2E: mean": seconds(summary.e2e.mean_s),
-        "Whole request, E2E: p50": seconds(summary.e2e.p50_s),
-        "Whole request, E2E: p95": seconds(summary.e2e.p95_s),
-        "Throughput": f"{summary.request_rate_per_s:#.3g} requests/s",
-        "Output": f"{summary.output_rate_tokens_per_s:,.4g} tokens/s",
-        "Goodput": _goodput(summary),
-        "Mean acceptance length": "–" if length is None else f"{length:.2f} tokens a cycle",
-        "Mean batch": f"{summary.mean_batch_size:.1f} requests",
-        "KV cache at its fullest": (
-            f"{words.percent(kv.peak_used_fraction)} of {kv.total_tokens:,} tokens a replica"
+        "First token, TTFT: p50": ("ttft.p50_s", seconds(summary.ttft.p50_s)),
+        "First token, TTFT: p95": ("ttft.p95_s", seconds(summary.ttft.p95_s)),
+        "Time per token, TPOT: p50": ("tpot.p50_s", seconds(summary.tpot.p50_s)),
+        "Time per token, TPOT: p95": ("tpot.p95_s", seconds(summary.tpot.p95_s)),
+        "Whole request, E2E: mean": ("e2e.mean_s", seconds(summary.e2e.mean_s)),
+        "Whole request, E2E: p50": ("e2e.p50_s", seconds(summary.e2e.p50_s)),
+        "Whole request, E2E: p95": ("e2e.p95_s", seconds(summary.e2e.p95_s)),
+        "Throughput": ("request_rate_per_s", rate(summary.request_rate_per_s)),
+        "Output": (
+            "output_rate_tokens_per_s",
+            f"{summary.output_rate_tokens_per_s:,.4g} tokens/s",
         ),
-        "Requests finished": f"{summary.num_requests['finished']:,}",
+        "Goodput": ("goodput_per_s", _goodput(summary)),
+        "Mean acceptance length": (
+            "tokens.mean_acceptance_length",
+            "–" if length is None else f"{length:.2f} tokens a cycle",
+        ),
+        "Mean batch": ("mean_batch_size", f"{summary.mean_batch_size:.1f} requests"),
+        "KV cache at its fullest": (
+            "kv.peak_used_fraction",
+            f"{percent(kv.peak_used_fraction)} of {kv.total_tokens:,} tokens a replica",
+        ),
+        "Requests finished": ("num_requests", f"{summary.num_requests['finished']:,}"),
     }
 
 
 def _goodput(summary: Summary) -> str:
     if summary.goodput_per_s is None or summary.goodput_fraction is None:
         return "no objective set"
-    share = words.percent(summary.goodput_fraction)
-    return f"{summary.goodput_per_s:#.3g} requests/s ({share} in time)"
+    return f"{rate(summary.goodput_per_s)} ({percent(summary.goodput_fraction)} in time)"

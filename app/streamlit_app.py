@@ -11,8 +11,10 @@ from app.inputs import scenario_sidebar
 from app.library_section import show_library
 from app.session import open_link, open_pending, set_current
 from simcore.errors import ScenarioError
+from simcore.report.style import TEXT_CSS
 
 st.set_page_config(page_title="specplan", layout="wide", initial_sidebar_state="expanded")
+st.html(f"<style>{TEXT_CSS}</style>")  # figures' text in the page's colour, light or dark
 page = st.navigation(
     [
         st.Page("app_pages/decide.py", title="Decide", default=True),

@@ -3,6 +3,7 @@
 from typing import Any
 
 from simcore.profile.schema import Contract, Sampling, Source
+from simcore.report.metric_words import meaning
 
 SOURCE_COLORS = {
     Source.MEASURED: "green",
@@ -125,12 +126,10 @@ RECORDED = (
 )
 REPLICAS = "Copies of the engine, each on its own machine; requests are spread over them."
 MAX_NUM_SEQS = "Requests that one replica decodes at the same time; the others wait."
-TTFT = "TTFT, time to first token: from arrival to the first token of the answer."
-TPOT = "TPOT, time per output token: mean gap between tokens of one request after the first."
+TTFT, TPOT, E2E = meaning("ttft"), meaning("tpot"), meaning("e2e")
 ITL = "ITL, inter-token latency: the longest gap between two emissions of a request."
 PERCENTILE = "For the capacity: at 95, each limit is met by 95 % of the requests."
 GOODPUT_FRACTION = "For the capacity: this share of the requests meets every limit at once."
-E2E = "E2E, end to end: from arrival to the last token."
 SLO = "Service objective: a request that meets all limits counts as goodput. 0: no limit."
 BATCH = "Requests that decode in the same step. A larger batch fills the machine."
 CONTEXT = "Tokens that a request holds already (prompt and answer so far); they cost reading time."
@@ -165,7 +164,12 @@ PRICE = "Shown as given by you. Where neither you nor the profile states one, th
 POWER = "Of one device, busy or idle. Where nobody states it, there is no energy."
 DEMAND = (
     "The fewest replicas that meet the objective, simulated with the routing of the scenario. The "
-    "example day is an invented curve; `specplan capacity --daily FILE` reads your own."
+    "example day is an invented curve."
+)
+DAY = "Several rows of one hour give its highest rate; an hour without requests has rate 0."
+BY_DIVISION = (
+    "By division: so many times the load that was found for one replica. A large fleet shares its "
+    "queue and may need fewer; ask for replicas above to have one rate simulated."
 )
 TRUTH_PAGE = (
     "Engines were calibrated, then predicted, and only then measured; nothing is fitted on what is "
@@ -184,10 +188,29 @@ CLOSED_LINES = (
     "Lines are the closed form, whose error stands on the page Truth; they end where the service "
     "can carry no more. Marks are simulated."
 )
+CROSSOVER = (
+    "Speed-up of a whole service over the same one without speculation, at every cell of two "
+    "inputs. Blue: it pays. Brown: it costs. The outline holds what was measured; hatched cells "
+    "lie outside. At the strong line both are the same."
+)
+MAP = "The first input runs across, the second up; everything else stays as in the sidebar."
+MAPS = {
+    "load_gamma": "Load × draft length γ",
+    "batch_acceptance": "Batch × acceptance",
+    "context_gamma": "Length of the prompts × draft length γ",
+    "budget_load": "Load × candidates of the best tree",
+}
+SIMULATED_MAP = "One run off and one on for every cell, under the same requests; takes minutes."
+SENSITIVITY = (
+    "Every input is moved over its plausible range, all others held. Long bars move the gain most; "
+    "a diamond marks a decision that turns within the range."
+)
+FLIPS = "Where the decision turns in closed form, off and on are simulated so often as a check."
 NO_PLAN = "There is no plan in this visit yet. A plan compares, decides, and becomes the report."
-KEEP_PLAN = (
-    "Kept plans are seen by everybody who uses this dashboard; they survive restarts. A later plan "
-    "can be compared with them."
+KEEP = "Kept results are seen by everybody who uses this dashboard; they survive restarts."
+ONLY_NUMBERS = (
+    "Only the numbers of this run were kept. Open its scenario and press Simulate: the same seed "
+    "and profile give the same run, with its pictures."
 )
 IMPORT_FILES = (
     "Text or Parquet files as the engine or the load generator wrote them. Nothing in them is "
@@ -203,19 +226,14 @@ IMPORTED_PROFILE = (
     "keep it."
 )
 REPLACE_RECORDS = "Take the place of a record of the same proposer, domain and sampling."
+WHOLE_PROFILE = (
+    "A zip of a profile's folder, as `python -m calibration measure` writes it or this page hands "
+    "it out; or its profile.json with its Parquet tables. Read as data only; at most 20 MB a file."
+)
 RESIDUALS = (
     "The grey band is ± 10 %. Residuals are of the samples that the law was fitted to; the error "
     "on samples that a fit did not see stands under Provenance."
 )
-GLOSSARY = f"""
-- {TTFT}
-- {TPOT}
-- {E2E}
-- p50, p95: half, or 95 %, of the requests are at least this fast.
-- Goodput: requests a second that meet every limit of the service objective.
-- Mean acceptance length: tokens that one cycle emits; plain decoding emits 1.
-- KV cache: memory that holds what the model has read so far; when it is full, requests wait.
-"""
 
 
 def percent(share: float) -> str:
@@ -235,10 +253,11 @@ def sampling_label(sampling: Sampling) -> str:
     return ", ".join(parts)
 
 
-def origin_line(origin: dict[str, Any]) -> str:
+def origin_line(origin: dict[str, Any], is_simulated: bool = True) -> str:
     """Where a result comes from, in one line."""
+    how = "Simulated" if is_simulated else "In closed form"
     parts = [
-        f"Simulated from profile {origin['profile']} ({origin['profile_source']}, "
+        f"{how} from profile {origin['profile']} ({origin['profile_source']}, "
         f"sha256 {origin['profile_sha256'][:12]})",
         f"contract {origin['contract'].replace('_', ' ')}",
         f"temperature {origin['sampling']['temperature']:g}",

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     )
     from simcore.metrics.replicated import ReplicatedSummary, simulate_seeds
     from simcore.metrics.summary import Summary, summarise
+    from simcore.planner.best_tree import best_tree
     from simcore.planner.capacity import find_capacity
     from simcore.planner.capacity_document import Capacity
     from simcore.planner.case import Case, case_of
@@ -44,7 +45,9 @@ if TYPE_CHECKING:
     from simcore.planner.sweep import sweep
     from simcore.planner.sweep_result import SweepResult
     from simcore.planner.sweep_space import SweepSpace, load_sweep
+    from simcore.planner.tree_choice import BestTree
     from simcore.planner.uncertainty import Uncertainty, explain_uncertainty
+    from simcore.profile.import_profile import import_profile
     from simcore.profile.store import StoredProfile, bundled_profiles, load_profile, write_profile
     from simcore.report import figures
     from simcore.report.alerts import alerts_yaml
@@ -57,6 +60,7 @@ if TYPE_CHECKING:
     from simcore.serving.simulation import SimulationResult, simulate
 
 __all__ = [
+    "BestTree",
     "CallerPolicy",
     "Capacity",
     "Case",
@@ -82,6 +86,7 @@ __all__ = [
     "SweepSpace",
     "Uncertainty",
     "alerts_yaml",
+    "best_tree",
     "bundled_profiles",
     "case_of",
     "compare",
@@ -97,6 +102,7 @@ __all__ = [
     "figures",
     "find_capacity",
     "find_replicas",
+    "import_profile",
     "load_basis",
     "load_profile",
     "load_scenario",
@@ -116,6 +122,7 @@ __all__ = [
 
 # Each name is loaded when it is first used: a run without a plan need not wait for scipy.
 _MODULES = {
+    "BestTree": "simcore.planner.tree_choice",
     "CallerPolicy": "simcore.serving.caller_policy",
     "Capacity": "simcore.planner.capacity_document",
     "Case": "simcore.planner.case",
@@ -141,6 +148,7 @@ _MODULES = {
     "SweepSpace": "simcore.planner.sweep_space",
     "Uncertainty": "simcore.planner.uncertainty",
     "alerts_yaml": "simcore.report.alerts",
+    "best_tree": "simcore.planner.best_tree",
     "bundled_profiles": "simcore.profile.store",
     "case_of": "simcore.planner.case",
     "compare": "simcore.planner.compare",
@@ -155,6 +163,7 @@ _MODULES = {
     "estimate_survival": "simcore.planner.estimate",
     "find_capacity": "simcore.planner.capacity",
     "find_replicas": "simcore.planner.replicas",
+    "import_profile": "simcore.profile.import_profile",
     "load_basis": "simcore.planner.load_estimate",
     "load_profile": "simcore.profile.store",
     "load_scenario": "simcore.scenario",

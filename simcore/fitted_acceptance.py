@@ -1,7 +1,8 @@
 """Acceptance models that a profile's records are fitted with: `iid` and `heterogeneous`.
 
 They carry over to draft lengths that were not measured, `heterogeneous` with the selection effect
-and the spread between requests (docs/acceptance.md), `iid` as the assumption that everybody makes.
+and the spread between requests (docs/background/acceptance.md), `iid` as the assumption that
+everybody makes.
 """
 
 from typing import TYPE_CHECKING
@@ -32,7 +33,9 @@ from simcore.profile.store import StoredProfile
 if TYPE_CHECKING:
     import pandas as pd
 
-FURTHEST = 3  # times the γ of the fit; the fit is checked from 3 to 7 (docs/acceptance.md)
+FURTHEST = (
+    3  # times the γ of the fit; the fit is checked from 3 to 7 (docs/background/acceptance.md)
+)
 GAMMA_OF_FIT = 3  # where any may be chosen
 FIRST_START = 1  # prefill emits position 0
 

@@ -1,4 +1,4 @@
-"""A policy of every kind that fits a draft: what a form starts from (docs/policies.md)."""
+"""A policy of every kind that fits a draft: a form's start (docs/reference/policies.md)."""
 
 from collections.abc import Callable
 from typing import NamedTuple

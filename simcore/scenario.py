@@ -1,7 +1,7 @@
 """A scenario: the workload, the deployment and the speculation that one simulation runs.
 
 Read from YAML (`load_scenario`) or built in Python; every field has its unit in its name and its
-definition in docs/glossary.md. The profile that it names supplies the measured numbers.
+definition in docs/reference/glossary.md. The profile that it names supplies the measured numbers.
 """
 
 import re

@@ -1,6 +1,7 @@
 """How a service speculates: proposer, draft length, and the policy that may change it.
 
-Policies are those of the engines (docs/policies.md); each names the engine whose rule it is.
+Policies are those of the engines (docs/reference/policies.md); each names the engine whose rule it
+is.
 """
 
 from typing import Annotated, Literal, NamedTuple, Self

@@ -1,4 +1,4 @@
-"""The laws of docs/invariants.md; the only place where each is asserted."""
+"""The laws of docs/background/invariants.md; the only place where each is asserted."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""The tables of docs/scenarios.md, made from the scenarios and from runs of them."""
+"""The tables of docs/reference/scenarios.md, made from the scenarios and from runs of them."""
 
 import sys
 from functools import cache

@@ -15,7 +15,9 @@ from tests import scenario_tables
 from tests.invariants import check_every_mode, check_result
 from tests.scenario_tables import NAMES, drafting, off, summary_of
 
-PAGE = (Path(__file__).parents[1] / "docs" / "scenarios.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[1] / "docs" / "reference" / "scenarios.md").read_text(
+    encoding="utf-8"
+)
 ASKED_FOR = {
     *("h100_chat", "code_assistant", "long_context_retrieval", "reasoning"),
     *("batch_summarisation", "agent_sessions"),
@@ -124,7 +126,7 @@ def test_agents_find_their_history_and_code_repeats_its_prompt():
     assert none > some[-1]
 
 
-# --- docs/scenarios.md ---------------------------------------------------------------------------
+# --- docs/reference/scenarios.md -----------------------------------------------------------------
 
 QUANTITY = re.compile(r"\d[\d,]*(?:\.\d+)?")
 

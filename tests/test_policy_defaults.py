@@ -65,3 +65,22 @@ def test_a_policy_that_asks_for_longer_drafts_does_not_fit():
 def test_a_ladder_whose_bounds_cross_only_turns_off():
     (rung,) = memory_ladder(DraftShape(4), mild=0.1, severe=0.3)
     assert (rung.below, rung.num_speculative_tokens) == (0.3, 0)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "drafts"),
+    [
+        ({}, "γ = 0"),
+        ({"num_speculative_tokens": 3}, "γ = 3"),
+        (
+            {"num_speculative_tokens": 2, "tree": (-1, -1, 0)},
+            "tree of 3, 2 deep",
+        ),
+        (
+            {"num_speculative_tokens": 3, "dynamic_tree": {"topk": 2, "num_draft_tokens": 5}},
+            "dynamic tree of 5, 3 deep",
+        ),
+    ],
+)
+def test_what_drafts_is_named_by_its_shape(wanted, drafts):
+    assert Speculation(proposer="ngram", **wanted).drafts == drafts

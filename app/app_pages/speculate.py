@@ -4,6 +4,7 @@ import streamlit as st
 
 from app.acceptance_section import show_orders, show_spread
 from app.cache import stored_profile
+from app.crossover_section import show_crossover
 from app.drafts import all_survivals
 from app.errors import shown_errors
 from app.estimate_section import show_headline
@@ -13,13 +14,14 @@ from app.provenance_section import show_badges, show_provenance
 from app.session import current_scenario
 from app.survival_section import show_survival
 from app.tree_section import show_dynamic, show_tree
+from simcore.report.table import escape_markdown
 
 scenario = current_scenario()
 
 with shown_errors():
     stored = stored_profile(scenario.profile)
     st.header("What drafts are worth")
-    st.markdown(stored.profile.title)
+    st.markdown(escape_markdown(stored.profile.title))
     show_badges(stored, scenario)
     headline = st.container()
     batch_size, context_tokens = choose_point(stored, scenario)
@@ -30,6 +32,7 @@ with shown_errors():
     if survival is not None:
         show_tree(stored, scenario, survival)
     show_payoff(stored, scenario, survivals, context_tokens)
+    show_crossover(stored, scenario)
     show_spread(stored, scenario)
     show_orders(survival)
     show_dynamic(stored, scenario)

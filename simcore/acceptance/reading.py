@@ -223,7 +223,7 @@ def _whole_column(table: pa.Table, name: str, path: Path) -> IntArray:
 
 
 def _from_trace_table(table: pa.Table, path: Path, record: int | None) -> AcceptanceLists:
-    """Rows of docs/profile-format.md: one an output position, `start` running from 0."""
+    """Rows of docs/reference/profile-format.md: one an output position, `start` running from 0."""
     records = np.unique(_whole_column(table, "record", path))
     if record is None and len(records) > 1:
         raise AcceptanceError(

@@ -72,7 +72,7 @@ def trace_set_from_rows(
 ) -> TraceSet:
     """The trace set of the records named in `record_domains` (record key -> domain).
 
-    `table` holds rows as docs/profile-format.md defines them, request after request.
+    `table` holds rows as docs/reference/profile-format.md defines them, request after request.
     """
     record = np.asarray(table.column("record").to_numpy())
     chosen = np.isin(record, list(record_domains))

@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from pydantic import ValidationError
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from simcore.profile.importers import ImportOptions
     from simcore.profile.schema import Identity
 
+ProposerKind = Literal["ngram", "suffix", "lookahead", "layer_skip", "draft_model", "eagle"]
 TraceCounts = Literal["accepted", "emitted"]
 TracePer = Literal["position", "cycle"]
-ProposerKind = Literal["ngram", "suffix", "lookahead", "layer_skip", "draft_model", "eagle"]
 
 
 def register(app: typer.Typer) -> None:
@@ -35,7 +35,7 @@ def _list_kinds(wanted: bool) -> None:
 
 
 def import_command(
-    kind: Annotated[str, typer.Argument(help="auto, or a kind of docs/importers.md")],
+    kind: Annotated[str, typer.Argument(help="auto, or a kind of docs/reference/importers.md")],
     files: Annotated[list[Path], typer.Argument(help="the files; scrapes oldest first")],
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="folder of the profile to write")
@@ -48,7 +48,8 @@ def import_command(
         bool, typer.Option("--replace", help="take the place of a record that is there")
     ] = False,
     identity: Annotated[
-        Path | None, typer.Option(help="the profile's identity as JSON (docs/profile-format.md)")
+        Path | None,
+        typer.Option(help="the profile's identity as JSON (docs/reference/profile-format.md)"),
     ] = None,
     domain: Annotated[str, typer.Option(help="what the requests were about")] = "all",
     proposer: Annotated[
@@ -117,7 +118,9 @@ def import_command(
         raise EngineFileError(
             "say where to write the profile with --output, or --dry-run to write nothing"
         )
-    _run(kind, files, _options(said), output, into, identity, replace, as_json)
+    from simcore.profile.import_profile import checked_options
+
+    _run(kind, files, checked_options(said), output, into, identity, replace, as_json)
 
 
 def _run(
@@ -132,12 +135,13 @@ def _run(
 ) -> None:
     from datetime import UTC, datetime
 
+    from simcore.profile.import_profile import profile_name, with_known_kind
     from simcore.profile.import_summary import describe_reading, missing_to_plan, summary_lines
     from simcore.profile.importers import open_files, read_files
     from simcore.profile.merge import merge, write_merge
 
     files = open_files(paths)
-    options = _with_kind(options, into)
+    options = with_known_kind(options, into)
     kind, reading = read_files(kind, files, options)
     described = describe_reading(kind, reading)
     merged = None
@@ -145,7 +149,7 @@ def _run(
         merged = merge(
             reading,
             options,
-            name=_profile_name(output),
+            name=profile_name(output),
             date=datetime.now(UTC).date().isoformat(),
             files=tuple(file.name for file in files),
             into=into,
@@ -172,27 +176,6 @@ def _sampling(temperature: float | None, top_k: int, top_p: float) -> dict[str, 
     return {"temperature": temperature, "top_k": top_k, "top_p": top_p}
 
 
-def _options(said: dict[str, Any]) -> "ImportOptions":
-    from simcore.profile.importers import ImportOptions
-
-    try:
-        return ImportOptions.model_validate(said)
-    except ValidationError as error:
-        raise EngineFileError(f"options: {describe_validation_error(error)}") from None
-
-
-def _with_kind(options: "ImportOptions", into: str | None) -> "ImportOptions":
-    """A proposer is of the kind that its name or the profile says, where the user does not."""
-    from simcore.profile.store import load_profile_or_part
-
-    if options.proposer_kind is not None or options.proposer is None:
-        return options
-    held = load_profile_or_part(into)[0].proposers if into is not None else {}
-    known: dict[str, str] = {kind: kind for kind in get_args(ProposerKind)}
-    known |= {name: each.kind for name, each in held.items()}
-    return options.model_copy(update={"proposer_kind": known.get(options.proposer)})
-
-
 def _identity(path: Path | None) -> "Identity | None":
     from simcore.profile.schema import Identity
 
@@ -204,11 +187,3 @@ def _identity(path: Path | None) -> "Identity | None":
         raise ProfileError(f"cannot read {path}: {error.strerror}; expected an identity") from None
     except ValidationError as error:
         raise ProfileError(f"{path}: {describe_validation_error(error)}") from None
-
-
-def _profile_name(output: Path) -> str:
-    """The folder's name in the letters that a profile's name may have."""
-    letters = [
-        c if c.isascii() and (c.isalnum() or c in "_.-") else "-" for c in output.name.lower()
-    ]
-    return "".join(letters).lstrip("_.-") or "imported"

@@ -71,15 +71,20 @@ def best(
     as_json: JsonOption = False,
 ) -> None:
     """The best static tree, by Sequoia's programme on measured rates, checked by replay."""
-    from simcore.planner.tree_choice import TreeLimits, choose_tree
+    from simcore.planner.best_tree import best_tree
+    from simcore.profile.store import load_profile
     from simcore.report.tree_text import best_tree_text
 
-    found = choose_tree(
-        _recording(profile, proposer, temperature, domain),
-        TreeLimits(nodes, depth),
-        rule,
+    found = best_tree(
+        load_profile(profile),
+        proposer,
+        num_nodes=nodes,
+        depth=depth,
         batch_size=batch,
         context_tokens=context,
+        temperature=temperature,
+        domains=tuple(domain or ()),
+        rule=rule,
     )
     _print(found, best_tree_text(found), as_json)
 

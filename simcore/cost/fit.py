@@ -23,7 +23,7 @@ Features = NDArray[np.float64]
 def fit_cost(
     samples: pd.DataFrame, proposers: Sequence[str], *, pads_attention: bool = False
 ) -> CostLaw:
-    """The cost law of timed samples (columns: docs/profile-format.md, `cost.parquet`).
+    """The cost law of timed samples (columns: docs/reference/profile-format.md, `cost.parquet`).
 
     `pads_attention` is a fact of the engine; samples of equal requests do not show it.
     Raises ProfileError where a phase has too few samples to hold any out.

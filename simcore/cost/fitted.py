@@ -14,7 +14,7 @@ PHASES = ("propose", "target", "reconcile", "overhead")  # in the order of `pric
 
 
 def fitted_samples(law: CostLaw, samples: pd.DataFrame) -> pd.DataFrame:
-    """The samples (docs/profile-format.md, `cost.parquet`) beside the law.
+    """The samples (docs/reference/profile-format.md, `cost.parquet`) beside the law.
 
     Added: `step_tokens` (batch × query tokens), `is_prefill`, `fitted_s`, and `residual_rel`
     (fitted / measured − 1). A proposer that the law does not know has no fitted time (NaN).

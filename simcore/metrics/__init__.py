@@ -1,1 +1,1 @@
-"""What users feel and what it cost: every metric is defined in docs/metrics.md."""
+"""What users feel and what it cost: every metric is defined in docs/reference/metrics.md."""

@@ -24,8 +24,8 @@ class ReplicatedSummary(Frozen):
     seeds: tuple[int, ...]
     confidence: float = CONFIDENCE
     metrics: dict[str, Estimate] = Field(
-        description="by dotted name of the summary's field, as docs/metrics.md lists them; a truth "
-        "value counts as 0 or 1, so that its mean is a share of the seeds"
+        description="by dotted name of the summary's field, as docs/reference/metrics.md lists "
+        "them; a truth value counts as 0 or 1, so that its mean is a share of the seeds"
     )
 
 

@@ -60,7 +60,8 @@ class ServiceCapacity(Frozen):
     )
     tested: tuple[TestedLoad, ...]
     at_capacity: dict[str, Estimate] = Field(
-        description="the run at max_rate_per_s, by dotted name as in docs/metrics.md; empty at 0"
+        description="the run at max_rate_per_s, by dotted name as in docs/reference/metrics.md; "
+        "empty at 0"
     )
     economics: Economics | None = Field(description="null at 0")
     scenario: Scenario

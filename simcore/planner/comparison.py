@@ -21,7 +21,7 @@ class RelativeChange(Frozen):
 class Difference(Frozen):
     """One metric of one service against the reference, paired by seed."""
 
-    metric: str = Field(description="dotted name, as in docs/metrics.md")
+    metric: str = Field(description="dotted name, as in docs/reference/metrics.md")
     name: str
     unit: str
     absolute: Estimate = Field(description="this − reference, in the metric's unit")

@@ -40,7 +40,7 @@ class Speedup(Frozen):
 class MetricInterval(Frozen):
     """One number of a candidate over all replications."""
 
-    metric: str = Field(description="dotted name, as in docs/metrics.md")
+    metric: str = Field(description="dotted name, as in docs/reference/metrics.md")
     name: str
     unit: Unit
     value: float = Field(description="in `unit`; mean over the replications")

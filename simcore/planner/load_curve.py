@@ -12,6 +12,7 @@ HOURS = 24
 EXAMPLE = "example"
 EXAMPLE_TROUGH_SHARE, EXAMPLE_PEAK_HOUR = 0.3, 15
 MAX_CURVE_BYTES = 64 << 20
+EXPECTED = "expected a CSV with the columns hour or timestamp, and rate_per_s"
 
 
 def example_curve(peak_per_s: float) -> LoadCurve:
@@ -31,48 +32,52 @@ def read_curve(path: Path) -> LoadCurve:
     Several rows of one hour of the day, of several days too, give its highest rate: that is what
     the replicas must carry. Raises ScenarioError.
     """
-    rows = _rows(path)
+    try:
+        if path.stat().st_size > MAX_CURVE_BYTES:
+            raise ScenarioError(f"{path} is larger than 64 MiB; {EXPECTED}")
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ScenarioError(f"cannot read {path}: {error}; {EXPECTED}") from None
+    return parse_curve(text, path.name, str(path))
+
+
+def parse_curve(text: str, name: str, origin: str = "") -> LoadCurve:
+    """The same from the text of a CSV; `origin` names it in errors. Raises ScenarioError."""
+    origin = origin or name
     rates: dict[int, float] = {}
-    for number, row in enumerate(rows, start=2):
-        hour, rate_per_s = _hour(path, number, row), _rate(path, number, row)
+    for number, row in enumerate(_rows(text, origin), start=2):
+        hour, rate_per_s = _hour(origin, number, row), _rate(origin, number, row)
         rates[hour] = max(rates.get(hour, 0.0), rate_per_s)
     if missing := sorted(set(range(HOURS)) - set(rates)):
         raise ScenarioError(
-            f"{path} has no rate for the hours {', '.join(map(str, missing))}; expected all of 0 "
+            f"{origin} has no rate for the hours {', '.join(map(str, missing))}; expected all of 0 "
             "to 23 (0 where nothing comes)"
         )
     if not any(rates.values()):
-        raise ScenarioError(f"{path}: every rate is 0; expected one above 0")
+        raise ScenarioError(f"{origin}: every rate is 0; expected one above 0")
     return LoadCurve(
-        name=path.name,
-        source=str(path.name),
+        name=name,
+        source=name,
         rates_per_s=tuple(rates[hour] for hour in range(HOURS)),
     )
 
 
-def _rows(path: Path) -> list[dict[str, str]]:
+def _rows(text: str, origin: str) -> list[dict[str, str]]:
     import csv  # noqa: PLC0415 - only a curve of one's own needs it
 
-    expected = "expected a CSV with the columns hour or timestamp, and rate_per_s"
-    try:
-        if path.stat().st_size > MAX_CURVE_BYTES:
-            raise ScenarioError(f"{path} is larger than 64 MiB; {expected}")
-        text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ScenarioError(f"cannot read {path}: {error}; {expected}") from None
     try:
         reader = csv.DictReader(text.splitlines(), strict=True)
         columns = list(reader.fieldnames or ())
         rows = list(reader)
     except csv.Error as error:
-        raise ScenarioError(f"{path}: {error}; {expected}") from None
+        raise ScenarioError(f"{origin}: {error}; {EXPECTED}") from None
     keys = [name for name in ("hour", "timestamp") if name in columns]
     if len(keys) != 1 or "rate_per_s" not in columns:
-        raise ScenarioError(f"{path} has the columns {', '.join(columns) or 'none'}; {expected}")
+        raise ScenarioError(f"{origin} has the columns {', '.join(columns) or 'none'}; {EXPECTED}")
     return rows
 
 
-def _hour(path: Path, number: int, row: dict[str, str]) -> int:
+def _hour(origin: str, number: int, row: dict[str, str]) -> int:
     key = "hour" if "hour" in row else "timestamp"
     text = (row[key] or "").strip()
     try:
@@ -81,13 +86,13 @@ def _hour(path: Path, number: int, row: dict[str, str]) -> int:
         hour = -1
     if not 0 <= hour < HOURS:
         raise ScenarioError(
-            f"{path}, line {number}: {key} {text!r}; expected "
+            f"{origin}, line {number}: {key} {text!r}; expected "
             + ("a whole hour from 0 to 23" if key == "hour" else "a time as 2026-01-31T15:00:00")
         )
     return hour
 
 
-def _rate(path: Path, number: int, row: dict[str, str]) -> float:
+def _rate(origin: str, number: int, row: dict[str, str]) -> float:
     text = (row["rate_per_s"] or "").strip()
     try:
         rate_per_s = float(text)
@@ -95,6 +100,6 @@ def _rate(path: Path, number: int, row: dict[str, str]) -> float:
         rate_per_s = np.nan
     if not 0.0 <= rate_per_s < np.inf:
         raise ScenarioError(
-            f"{path}, line {number}: rate_per_s {text!r}; expected requests a second, 0 or more"
+            f"{origin}, line {number}: rate_per_s {text!r}; expected requests a second, 0 or more"
         )
     return rate_per_s

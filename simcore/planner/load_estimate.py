@@ -4,7 +4,7 @@ An engine with n running requests is a processor-sharing queue of speed n / w(n)
 (load/steps.py); batch size and step time follow from each other by its product form
 (load/queue.py) and Little's law. Acceptance enters as cycles a request, each request by its own
 recording (load/cycles.py); memory as the most that can run at once (load/limits.py).
-docs/estimate.md derives it and states the error against simulation.
+docs/background/estimate.md derives it and states the error against simulation.
 """
 
 from typing import Literal

@@ -43,7 +43,7 @@ class MetricChange(Frozen):
     """A headline number of one candidate's run that is not the same."""
 
     candidate: str
-    metric: str = Field(description="dotted name, as in docs/metrics.md")
+    metric: str = Field(description="dotted name, as in docs/reference/metrics.md")
     name: str
     unit: Unit
     a: float | None = Field(description="in `unit`; null where not observed")

@@ -1,6 +1,7 @@
 """What is kept of one simulated run: one row, the same whoever computed it.
 
-Columns are the summary's headline numbers with their units in their names (docs/sweeps.md).
+Columns are the summary's headline numbers with their units in their names
+(docs/reference/sweeps.md).
 """
 
 from typing import Any, NamedTuple

@@ -38,6 +38,7 @@ class CycleSurvival:
     acceptance_rate: float  # α: accepted / tested, pooled over cycles
     num_requests: int
     num_draft_tokens: int | None = None  # m: candidates of a tree, `gamma` deep; None: a chain
+    mean_interval: tuple[float, float] | None = None  # of E[Y], likewise; None: unknown
 
     @property
     def max_verified_tokens(self) -> int:
@@ -60,6 +61,13 @@ class SpeedupPoint:
     speedup: float
     break_even_tokens: float  # E[Y] at which S would be 1
     is_extrapolated: bool
+    speedup_interval: tuple[float, float] | None = None  # 95 % over requests; None: unknown
+
+    @property
+    def pays(self) -> bool | None:
+        """Whether speculation is faster; None where the interval holds 1."""
+        low, high = self.speedup_interval or (self.speedup, self.speedup)
+        return None if low <= 1.0 <= high and low < high else low > 1.0
 
 
 def latency_speedup(emitted_tokens: float, plain_step_s: float, cycle_s: float) -> float:
@@ -77,7 +85,7 @@ def trace_survival(
     if not len(cycles.accepted):
         raise ScenarioError("no cycle in these traces: every recorded output has one token")
     survival = survival_from_cycles(cycles.accepted, gamma)
-    lower, upper = bootstrap_survival(cycles.accepted, cycles.request, gamma, seed)
+    lower, upper, mean_interval = bootstrap_survival(cycles.accepted, cycles.request, gamma, seed)
     return CycleSurvival(
         gamma=gamma,
         survival=tuple(survival.tolist()),
@@ -87,6 +95,7 @@ def trace_survival(
         mean_proposed_tokens=float(cycles.proposed.mean()),
         acceptance_rate=pooled_acceptance_rate(cycles.accepted, cycles.proposed),
         num_requests=len(np.unique(cycles.request)),
+        mean_interval=mean_interval,
     )
 
 
@@ -140,13 +149,18 @@ def speedup_point(
             or context_tokens > plain.rate.max_context_tokens
             or batch_size * (1 + survival.max_verified_tokens) > plain.rate.max_step_tokens
         ),
+        speedup_interval=_times(survival.mean_interval, plain_step.total_s / cycle.total_s),
     )
+
+
+def _times(interval: tuple[float, float] | None, factor: float) -> tuple[float, float] | None:
+    return None if interval is None else (interval[0] * factor, interval[1] * factor)
 
 
 def bootstrap_survival(
     accepted: IntArray, request: IntArray, gamma: int, seed: int = 0
-) -> tuple[np.ndarray, np.ndarray]:
-    """Percentile interval of (s_1 .. s_γ), resampling whole requests."""
+) -> tuple[np.ndarray, np.ndarray, tuple[float, float]]:
+    """Percentile intervals of (s_1 .. s_γ), low and high, and of E[Y]; whole requests resampled."""
     names, index = np.unique(request, return_inverse=True)
     depths = np.arange(1, gamma + 1)
     reached = np.zeros((len(names), gamma))
@@ -155,4 +169,7 @@ def bootstrap_survival(
     picks = np.random.default_rng(seed).integers(0, len(names), size=(NUM_BOOTSTRAP, len(names)))
     samples = reached[picks].sum(axis=1) / cycles[picks].sum(axis=1)[:, None]
     tail = 100 * (1 - CONFIDENCE) / 2
-    return np.percentile(samples, tail, axis=0), np.percentile(samples, 100 - tail, axis=0)
+    ends = [tail, 100 - tail]
+    lower, upper = np.percentile(samples, ends, axis=0)
+    low, high = np.percentile(1.0 + samples.sum(axis=1), ends)
+    return lower, upper, (float(low), float(high))

@@ -127,7 +127,8 @@ def _changed(base: Scenario, changes: dict[str, Any], rate_per_s: float | None) 
         scenario = base.with_(**changes)
     except (KeyError, TypeError, AttributeError):
         raise ScenarioError(
-            f"an axis of {list(changes)} names no field of a scenario; see docs/scenario.md"
+            f"an axis of {list(changes)} names no field of a scenario; see "
+            "docs/reference/scenario.md"
         ) from None
     if rate_per_s is None:
         return scenario

@@ -1,6 +1,6 @@
 """What a sweep varies: a base scenario, and values for some of its fields.
 
-Read from YAML (`load_sweep`) or built in Python; docs/sweeps.md defines every field.
+Read from YAML (`load_sweep`) or built in Python; docs/reference/sweeps.md defines every field.
 """
 
 from collections.abc import Mapping

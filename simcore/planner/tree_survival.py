@@ -35,7 +35,7 @@ def tree_survival(stored: StoredProfile, scenario: Scenario) -> CycleSurvival:
         raise ScenarioError("no cycle in these traces: every recorded output has one token")
     proposed = traces.proposed[cycles.rows] > 0
     survival = survival_from_cycles(cycles.accepted, depth)
-    lower, upper = bootstrap_survival(cycles.accepted, cycles.request, depth)
+    lower, upper, mean_interval = bootstrap_survival(cycles.accepted, cycles.request, depth)
     return CycleSurvival(
         gamma=depth,
         survival=tuple(survival.tolist()),
@@ -46,6 +46,7 @@ def tree_survival(stored: StoredProfile, scenario: Scenario) -> CycleSurvival:
         acceptance_rate=pooled_acceptance_rate(cycles.accepted, depth * proposed),
         num_requests=len(np.unique(cycles.request)),
         num_draft_tokens=wanted.num_draft_tokens,
+        mean_interval=mean_interval,
     )
 
 

@@ -2,7 +2,7 @@
 
 A profile is one folder: `profile.json` (this schema) beside its Parquet tables, `cost.parquet`
 (timed samples), `traces.parquet` (acceptance traces) and `requests.parquet` (counters by request).
-See docs/profile-format.md.
+See docs/reference/profile-format.md.
 """
 
 from enum import StrEnum
@@ -298,7 +298,7 @@ class ProfilePart(Frozen):
     """What an import holds that is not enough to plan with, kept where a profile would be.
 
     `missing` names what a profile has beyond it. A part is never simulated or planned with: it
-    can be looked at and be merged into (docs/importers.md).
+    can be looked at and be merged into (docs/reference/importers.md).
     """
 
     schema_version: Literal[1]

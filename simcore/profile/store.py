@@ -36,7 +36,7 @@ class StoredProfile:
 
     @cached_property
     def traces(self) -> pa.Table:
-        """Acceptance trace rows (docs/profile-format.md); read once, checked."""
+        """Acceptance trace rows (docs/reference/profile-format.md); read once, checked."""
         return self._table("traces")
 
     @cached_property
@@ -88,7 +88,7 @@ def load_profile_or_part(name_or_path: str | Path) -> tuple[Profile | ProfilePar
     path = folder / PROFILE_FILE
     try:
         raw = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
         raise ProfileError(
             f"cannot read {path}: {error}; expected a whole profile.json (measure or copy it again)"
         ) from None

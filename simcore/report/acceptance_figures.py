@@ -5,7 +5,7 @@ import plotly.graph_objects as go
 
 from simcore.acceptance.order import RateOrders
 from simcore.acceptance.request_spread import FloatArray, RequestSpread
-from simcore.report.style import BLUE, GREY, ORANGE, VERMILLION, new_figure
+from simcore.report.style import BLUE, GREY, ORANGE, PURPLE, VERMILLION, new_figure
 
 MAX_CDF_POINTS = 500
 
@@ -27,7 +27,7 @@ def rate_orders_figure(orders: RateOrders) -> go.Figure:
             f"every rate {orders.mean_rate:.2f}, the mean",
             mean,
             orders.iid_tokens,
-            _line(VERMILLION, 3),
+            _line(PURPLE, 3),
         ),
     ):
         is_given_twice = name == "as measured" and orders.given in (orders.falling, orders.rising)

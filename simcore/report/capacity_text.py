@@ -196,6 +196,31 @@ _SERVICE_ROWS: tuple[Row, ...] = (
 )
 
 
+ROW_MEANINGS = {
+    "largest rate": "Largest rate: the highest offered load at which the objective is surely met.",
+    "largest number of users": "Largest number of users: likewise, of users who each wait for "
+    "their answer before they ask again.",
+    "surely met to surely missed": "Surely met to surely missed: the capacity lies between these.",
+    "single seeds": "Single seeds: the lowest and highest capacity under one seed alone.",
+    "saturation": "Saturation: requests a second that a service finishes when it is never idle, "
+    "whatever they wait.",
+    "missed first": "Missed first: the limit that a higher load breaks before the others.",
+    "share within all limits": "Share within all limits: of the requests, at the largest rate.",
+    "devices": "Devices: replicas times the devices of one, those of a proposer included.",
+    "cost a million output tokens": "Cost a million output tokens, at the largest rate.",
+    "energy an output token": "Energy an output token, and average power, at the largest rate.",
+    "replicas": "Replicas: the fewest that surely meet the objective at the rate.",
+    "not surely too few": "Not surely too few: the fewest that do not surely miss it there.",
+    "by division": "By division: rate over the capacity of one replica, rounded up. A large fleet "
+    "shares its queue, so it may need fewer.",
+    "capacity of one replica": "Capacity of one replica: its largest rate.",
+    "hours at each count": "Hours at each count: how long a day so many replicas are needed.",
+    "device-hours a day, the peak's replicas": "Device-hours a day with the peak's replicas all "
+    "day.",
+    "device-hours a day, scaled hourly": "Device-hours a day with each hour's own replicas.",
+}
+
+
 def _count(value: int | None) -> str:
     return NOTHING if value is None else f"{value:,}"
 

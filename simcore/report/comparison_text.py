@@ -63,6 +63,12 @@ def comparison_rows(services: tuple[Service, ...]) -> list[tuple[str, ...]]:
     return rows
 
 
+ROW_MEANINGS = {
+    "offered load": "Offered load: requests that are sent in a second, served or not.",
+    "admitted rate": "Admitted rate: requests a second that are served to the end.",
+}
+
+
 def _table(services: tuple[Service, ...]) -> list[str]:
     rows = [("", *(each.label for each in services)), *comparison_rows(services)]
     width = max(MIN_COLUMN, *(len(each.label) for each in services))

@@ -15,6 +15,7 @@ from simcore.report.cost_figures import (
     cost_samples_figure,
     measured_box_figure,
 )
+from simcore.report.fleet_figures import fleet_figure
 from simcore.report.import_figures import imported_survival_figure
 from simcore.report.map_figures import crossover_figure
 from simcore.report.plan_figures import candidates_figure, load_figure
@@ -56,6 +57,7 @@ __all__ = [
     "crossover_figure",
     "cycle_time_figure",
     "daily_figure",
+    "fleet_figure",
     "goodput_rate_figure",
     "imported_survival_figure",
     "latency_figure",

@@ -28,7 +28,7 @@ def map_text(found: CrossoverMap) -> str:
         *break_even_words(found),
         "* outside the measured cost domain; –: refused; off∞, on∞, ∞: that queue grows for ever",
         *(f"Note: {note}" for note in found.notes),
-        *_refusals(found),
+        *refusal_words(found),
     ]
     return "\n".join(lines)
 
@@ -53,7 +53,7 @@ def break_even_words(found: CrossoverMap) -> list[str]:
     return [f"Break-even at ({found.x.unit}, {found.y.unit}): {points}"]
 
 
-def _refusals(found: CrossoverMap) -> list[str]:
+def refusal_words(found: CrossoverMap) -> list[str]:
     """Each reason once, with how many cells it holds for."""
     counts: dict[str, int] = {}
     for row in found.cells:

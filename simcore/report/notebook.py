@@ -8,6 +8,7 @@ import sys
 from typing import Any, Protocol
 
 SHOWN = {  # type -> the module that defines it
+    "BestTree": "simcore.planner.tree_choice",
     "Capacity": "simcore.planner.capacity_document",
     "Comparison": "simcore.planner.comparison",
     "CycleStatistics": "simcore.acceptance.statistics",

@@ -43,7 +43,7 @@ def alert_tables(plan: Plan) -> tuple[Table, ...]:
                 )
                 for rule in alert_rules(plan, engine)
             ),
-            "Prometheus alerting rules; docs/monitoring.md.",
+            "Prometheus alerting rules; docs/reference/alert-rules.md.",
         )
         for engine in METRICS
     )

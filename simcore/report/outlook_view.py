@@ -57,8 +57,8 @@ def _map_table(found: CrossoverMap) -> Table:
     )
     header = (found.y.name, *(rate(found.x.values[column], found.x.unit) for column in columns))
     source = (
-        "Closed form (docs/estimate.md); *: outside the measured cost domain; grows: the queue of "
-        "that service grows for ever."
+        "Closed form (docs/background/estimate.md); *: outside the measured cost domain; grows: "
+        "the queue of that service grows for ever."
     )
     return Table(f"Speed-up by load and draft length: {found.proposer}", header, rows, source)
 

@@ -16,6 +16,7 @@ from simcore.planner.document import Plan
 from simcore.planner.load_estimate import LoadEstimate
 from simcore.planner.speedup import CycleSurvival
 from simcore.planner.sweep_result import SweepResult
+from simcore.planner.tree_choice import BestTree
 from simcore.profile.store import StoredProfile
 from simcore.report.acceptance_text import one_rate_sentence
 from simcore.report.capacity_text import (
@@ -44,11 +45,16 @@ from simcore.report.slo_words import objective_words
 from simcore.report.sweep_text import best_rows, sweep_basis, sweep_notes
 from simcore.report.table import Table
 from simcore.report.text import LATENCY_HEADER, account_lines, latency_rows, summary_basis
+from simcore.report.tree_text import tree_origin
 from simcore.report.units import NOTHING, count, mean_tokens, percent
 from simcore.report.view import basis_sentence, verdict_sentence, view_of
 from simcore.scenario import Scenario
 from simcore.serving.simulation import SimulationResult
 
+TREE_HEADER = (
+    *("method", "candidates", "depth", "tokens a cycle", "95 % interval"),
+    "chosen on half, replayed on the other",
+)
 SURVIVAL_HEADER = ("draft position", "survival s_k", "95 % interval")
 
 
@@ -129,6 +135,27 @@ def _survival(survival: CycleSurvival) -> Overview:
 
 
 @overview.register
+def _tree(found: BestTree) -> Overview:
+    rows = tuple(
+        (
+            each.method,
+            str(each.num_nodes),
+            str(each.depth),
+            f"{each.mean_emitted_tokens.value:.3f}",
+            "{:.3f} to {:.3f}".format(*each.mean_emitted_tokens.interval),
+            NOTHING if each.held_out_tokens is None else f"{each.held_out_tokens:.3f}",
+        )
+        for each in found.candidates
+    )
+    table = Table("Three ways to choose candidates", TREE_HEADER, rows, "")
+    if found.tree is None:
+        heading = "No tree emits faster than plain decoding: stay off"
+    else:
+        heading = f"A tree of {found.tree.num_nodes} candidates, {found.tree.depth} deep"
+    return Overview(heading, (tree_origin(found.origin),), (table,))
+
+
+@overview.register
 def _statistics(found: CycleStatistics) -> Overview:
     gamma = len(found.survival)
     bounds = zip(found.survival_low, found.survival_high, strict=True)
@@ -172,7 +199,10 @@ def _replicated(found: ReplicatedSummary) -> Overview:
 def _estimate(found: LoadEstimate) -> Overview:
     name = f"{found.proposer}, γ = {found.num_speculative_tokens}" if found.proposer else "off"
     rows = (estimate_cells(name, found),)
-    source = "Closed form, no simulation and no interval; docs/estimate.md has its measured error."
+    source = (
+        "Closed form, no simulation and no interval; docs/background/estimate.md has its measured "
+        "error."
+    )
     table = Table("Expected under load", HEADER, rows, source)
     return Overview("Estimate under load", (), (table,), found.caveats)
 

@@ -8,7 +8,7 @@ from typing import Any
 import plotly.graph_objects as go
 
 from simcore.folders import whole_file
-from simcore.report.style import label
+from simcore.report.style import TEXT_CSS, label
 
 PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>{title}</title>
@@ -19,6 +19,7 @@ body {{ font: 15px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 1.5rem a
   padding: 0 1rem; background: #fff; color: #222; }}
 @media (prefers-color-scheme: dark) {{ body {{ background: #0e1117; color: #ddd; }} }}
 @media print {{ body {{ background: #fff; color: #000; }} }}
+{text_css}
 </style></head><body>
 {figure}
 <ul>{notes}</ul>
@@ -41,6 +42,7 @@ def write_picture(
         config={"displaylogo": False, "responsive": True},
     )
     page = PAGE.format(
+        text_css=TEXT_CSS,
         title=html.escape(str(figure.layout.title.text)),
         figure=drawn,
         notes="".join(f"<li>{label(note)}</li>" for note in notes),

@@ -255,7 +255,7 @@ def _rows_table(way: Way) -> Table:
 
 def _pruned_table(found: Recommendation) -> Table:
     rows = tuple((each.label, each.reason) for each in found.pruned)
-    source = "Closed form (docs/estimate.md) and what the profile holds."
+    source = "Closed form (docs/background/estimate.md) and what the profile holds."
     return Table("Not simulated", ("proposer", "reason"), rows, source)
 
 

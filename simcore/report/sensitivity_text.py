@@ -13,24 +13,10 @@ GROWING = {"off": "off grows", "on": "on grows", "both": "both grow"}
 
 def sensitivity_text(found: Sensitivity) -> str:
     """One line an input, the strongest first."""
-    cells: list[tuple[str, ...]] = [HEADER]
-    for each in found.effects:
-        cells.append(
-            (
-                each.name,
-                each.unit,
-                digits(each.base),
-                digits(each.low.value),
-                _speedup(each.low),
-                digits(each.high.value),
-                _speedup(each.high),
-                flip_words(each),
-            )
-        )
+    cells = [HEADER, *sensitivity_rows(found)]
     ranges = [f"Range of {each.name}: {each.range_reason}" for each in found.effects]
     lines = [
-        f"{found.proposer} with γ = {found.num_speculative_tokens} against off: speed-up of mean "
-        f"E2E {_speedup(found.base)}, so {found.decision}",
+        sensitivity_sentence(found),
         origin_line(found.origin),
         "",
         *_aligned(cells, left={0, 1, len(HEADER) - 1}),
@@ -45,6 +31,31 @@ def sensitivity_text(found: Sensitivity) -> str:
         ),
     ]
     return "\n".join(lines)
+
+
+def sensitivity_sentence(found: Sensitivity) -> str:
+    """What is moved, and the decision where nothing is."""
+    return (
+        f"{found.proposer} with γ = {found.num_speculative_tokens} against off: speed-up of mean "
+        f"E2E {_speedup(found.base)}, so {found.decision}"
+    )
+
+
+def sensitivity_rows(found: Sensitivity) -> list[tuple[str, ...]]:
+    """One row an input under HEADER, the strongest first."""
+    return [
+        (
+            each.name,
+            each.unit,
+            digits(each.base),
+            digits(each.low.value),
+            _speedup(each.low),
+            digits(each.high.value),
+            _speedup(each.high),
+            flip_words(each),
+        )
+        for each in found.effects
+    ]
 
 
 def uncertainty_text(found: Uncertainty) -> str:

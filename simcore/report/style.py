@@ -1,7 +1,9 @@
-"""One look for every picture: Okabe-Ito colours, one template, labels that cannot smuggle markup.
+"""One look for every picture: one palette, one template, labels that cannot smuggle markup.
 
-Paper and plot are transparent and text is a middle grey, so that a figure reads on a light page
-and on a dark one; colour is never the only difference (markers, dashes and hatching repeat it).
+Paper and plot are transparent, so that a figure reads on a light page and on a dark one. The
+palette is Okabe and Ito's with orange and sky blue darkened: every colour keeps 3 : 1 to both pages
+(WCAG 1.4.11), and any two differ under every kind of colour vision. Colour is never the only
+difference all the same: markers, dashes and hatching repeat it.
 """
 
 import html
@@ -12,16 +14,22 @@ import plotly.graph_objects as go
 
 from simcore.report.plain import one_line
 
-BLUE, ORANGE, GREEN, VERMILLION = "#0072B2", "#E69F00", "#009E73", "#D55E00"
-SKY, PURPLE, GREY = "#56B4E9", "#CC79A7", "#808080"
+LIGHT_PAGE, DARK_PAGE = "#FFFFFF", "#0E1117"
+BLUE, ORANGE, GREEN, VERMILLION = "#0072B2", "#A55200", "#009E73", "#D55E00"
+SKY, PURPLE, GREY = "#3395FF", "#CC79A7", "#808080"
 SERIES_COLOURS = (BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILLION)
 MARKERS = ("circle", "square", "diamond", "triangle-up", "cross", "star-triangle-down")
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 
 THOUSAND = 1000.0
 WIDE_DECADES = 3.0  # from here on, ticks at 1 only
-TEXT_COLOUR = "#7A7F87"  # 4 : 1 and better on white and on #0E1117
+TEXT_COLOUR = "#757A82"  # no grey keeps more to both pages; TEXT_CSS puts the page's own in place
 GRID_COLOUR = "rgba(128,128,128,0.25)"
+TEXT_CSS = """
+.js-plotly-plot :is([class*="title"], [class*="tick"], .cbaxis) text,
+.js-plotly-plot text:is([class*="title"], .legendtext, .annotation-text),
+.js-plotly-plot .bartext-outside { fill: currentColor !important; }
+"""  # for pages that follow the reader's light or dark
 
 
 def colour(index: int) -> str:

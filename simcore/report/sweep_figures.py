@@ -39,7 +39,9 @@ def load_gamma_figure(
     table = _chosen(found, load, gamma, dict(where or {}))
     values = _speedup(table, load, gamma) if value == SPEEDUP else table.get(value)
     if values is None:
-        raise ScenarioError(f"no column {value!r} in the sweep's table; see docs/sweeps.md")
+        raise ScenarioError(
+            f"no column {value!r} in the sweep's table; see docs/reference/sweeps.md"
+        )
     table = table.assign(shown=values)
     grid = table.pivot(index=gamma, columns=load, values="shown").sort_index()
     marks = table.assign(mark=table["verdict"].map(MARKS).fillna(""))

@@ -33,7 +33,7 @@ def tree_text(view: TreeView) -> str:
     """What a tree emits, level by level, and what independence would promise."""
     replayed = view.mean_emitted_tokens.value
     lines = [
-        _origin(view.origin),
+        tree_origin(view.origin),
         f"{view.num_nodes} nodes, depth {view.depth}; {view.num_cycles} cycles of "
         f"{view.origin['num_requests']} requests",
         "",
@@ -58,7 +58,7 @@ def tree_text(view: TreeView) -> str:
 
 def best_tree_text(best: BestTree) -> str:
     """The chosen size, the ways to choose a tree of it, and the tree."""
-    lines = [_origin(best.origin), ""]
+    lines = [tree_origin(best.origin), ""]
     if best.price is not None:
         lines += [*_price_lines(best.price), ""]
     if best.tree is None:
@@ -85,7 +85,7 @@ def dynamic_text(view: DynamicView) -> str:
     )
     return "\n".join(
         [
-            _origin(view.origin),
+            tree_origin(view.origin),
             f"topk {view.topk}, depth {view.depth}: {view.num_proposed} nodes proposed, "
             f"{view.num_nodes} verified",
             found,
@@ -111,7 +111,8 @@ def _price_lines(price: TreePrice) -> list[str]:
     return lines
 
 
-def _origin(origin: dict[str, object]) -> str:
+def tree_origin(origin: dict[str, object]) -> str:
+    """Whose recordings a tree was valued on, in one line."""
     domains = origin["domains"]
     named = ", ".join(map(str, domains)) if isinstance(domains, list) else str(domains)
     return (

@@ -15,7 +15,7 @@ from simcore.cost.price import LawTables
 from simcore.records import Record, Records, codes
 from simcore.serving.policy_tables import PolicyTables
 
-# States of a request. Legal changes: docs/invariants.md, law 2.
+# States of a request. Legal changes: docs/background/invariants.md, law 2.
 PENDING, WAITING, PREFILLING, DECODING, FINISHED, REJECTED, FAILED, CANCELLED = codes(8)
 STATE_NAMES = (
     "pending",

@@ -1,4 +1,4 @@
-"""What a scenario may say of its workload; docs/workloads.md lists every kind.
+"""What a scenario may say of its workload; docs/reference/workloads.md lists every kind.
 
 `simcore.workload` draws the requests.
 """

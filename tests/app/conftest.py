@@ -17,6 +17,14 @@ def own_data(monkeypatch, tmp_path):
     return folder
 
 
+@pytest.fixture(autouse=True)
+def no_fault(caplog):
+    """A page hides its faults from visitors; a test must not."""
+    yield
+    faults = [each for each in caplog.get_records("call") if each.name == "app.errors"]
+    assert not faults, faults[0].exc_text or faults[0].getMessage()
+
+
 @pytest.fixture
 def finish() -> "Callable[[AppTest, str], AppTest]":
     """Wait for the work under a key of the session, and draw the page with what it made."""

@@ -1,5 +1,6 @@
 """The page Calibrate: the profile's samples, and the import of an engine's files."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -9,9 +10,11 @@ pytest.importorskip("streamlit")
 from streamlit.testing.v1 import AppTest
 
 from app.launch import ENTRY
+from simcore.planner.estimate import estimate_survival
+from simcore.profile.archive import pack_profile
 from simcore.profile.import_summary import describe_reading
 from simcore.profile.importers import EngineFile, ImportOptions, read_files
-from simcore.profile.store import bundled_profiles, load_profile
+from simcore.profile.store import bundled_profiles, load_profile, write_profile
 
 SMOLLM2 = "smollm2_135m_cpu"
 PAGE = "app_pages/calibrate.py"
@@ -33,6 +36,11 @@ def _paste(at: AppTest, text: str, domain: str = "all") -> AppTest:
     return next(b for b in at.button if b.label == "Show what is in it").click().run()
 
 
+def _cells(table) -> list[tuple[str, str]]:
+    """Name and first cell of every row."""
+    return [(str(name), str(row.iloc[0])) for name, row in table.iterrows()]
+
+
 @pytest.mark.parametrize("profile", list(bundled_profiles()))
 def test_every_bundled_profile_shows_what_it_holds(profile):
     at = _visit(profile)
@@ -42,6 +50,17 @@ def test_every_bundled_profile_shows_what_it_holds(profile):
     has_samples = "cost" in stored.profile.tables
     assert len(at.get("plotly_chart")) == (3 if has_samples else 0)
     assert any("no timed samples" in each.value for each in at.info) != has_samples
+    box, target = stored.profile.cost.domain, stored.profile.identity.target
+    cells = {name: text for table in at.table for name, text in _cells(table.value)}
+    assert cells["Target model"] == target.name
+    assert cells["Batch"] == f"up to {box.max_batch_size:,} requests"
+    assert cells["Step"] == f"up to {box.max_step_tokens:,} tokens"
+    for phase, error in stored.profile.cost.held_out_error.items():
+        assert cells[phase] == f"{100 * error.median_rel:.1f} %"
+    assert records["requests"].fillna(0).tolist() == [
+        each.num_requests for each in stored.profile.acceptance
+    ]
+    assert any(stored.content_hash in each.value for each in at.caption)
 
 
 def test_a_pasted_scrape_is_shown_and_becomes_a_profile_of_this_visit_alone():
@@ -81,3 +100,110 @@ def test_what_cannot_be_read_is_one_sentence_and_changes_nothing(text, said):
     assert not at.exception
     assert said in at.error[0].value
     assert at.session_state["scenario"].profile == SMOLLM2
+
+
+# --- a whole profile ------------------------------------------------------------------------------
+
+
+def _own_profile(tmp_path: Path, name: str = "mine") -> bytes:
+    """A measured profile under another name, as a zip."""
+    stored = load_profile(SMOLLM2)
+    profile = stored.profile.model_copy(update={"name": name, "title": "My own machine"})
+    tables = {"cost": stored.cost_samples, "traces": stored.traces}
+    frames = {table: each.to_pandas() for table, each in tables.items()}
+    return pack_profile(write_profile(profile, tmp_path / name, **frames))
+
+
+def _upload(at: AppTest, *files: tuple[str, bytes, str]) -> AppTest:
+    at.file_uploader(key="calibrate.profile.files").set_value(list(files))
+    return next(b for b in at.button if b.label == "Show the profile").click().run()
+
+
+def test_a_whole_profile_is_shown_and_used_by_this_visitor_alone(tmp_path):
+    at = _visit("llama31_8b_h100")
+    _upload(at, ("mine.zip", _own_profile(tmp_path), "application/zip"))
+    assert not at.exception, at.exception
+    assert not at.error, [each.value for each in at.error]
+    assert any("My own machine" in each.value for each in at.markdown)
+    assert at.session_state["scenario"].profile == "llama31_8b_h100"
+    at.button(key="calibrate.profile.use").click().run()
+    assert not at.exception, at.exception
+    assert not at.error, [each.value for each in at.error]
+    assert at.session_state["scenario"].profile == "mine"
+    at.switch_page("app_pages/decide.py").run()
+    assert not at.exception, at.exception
+    scenario, stored = at.session_state["scenario"], load_profile(SMOLLM2)
+    gamma = scenario.speculation.num_speculative_tokens
+    survival = estimate_survival(stored, scenario, scenario.speculation.proposer)[gamma]
+    shown = {each.label: each.value for each in at.metric}
+    assert shown["Tokens a cycle, E[Y]"] == f"{survival.mean_emitted_tokens:.2f}"
+    other = AppTest.from_file(str(ENTRY), default_timeout=60).run()
+    assert "mine" not in other.selectbox(key="sidebar.profile").options
+    assert "My own machine" not in other.selectbox(key="sidebar.profile").options
+
+
+def test_a_pasted_profile_is_read_too():
+    at = _visit(SMOLLM2)
+    text = (load_profile("llama31_8b_h100").folder / "profile.json").read_text(encoding="utf-8")
+    renamed = text.replace('"name": "llama31_8b_h100"', '"name": "mine"')
+    assert renamed != text
+    at.text_area(key="calibrate.profile.pasted").set_value(renamed)
+    next(b for b in at.button if b.label == "Show the profile").click().run()
+    at.button(key="calibrate.profile.use").click().run()
+    assert not at.error, [each.value for each in at.error]
+    assert at.session_state["scenario"].profile == "mine"
+    assert at.session_state["scenario"].speculation.proposer == "eagle"
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [(b"{", "cannot read profile.json"), (b"\x80\x04\x95 a pickle", "cannot read profile.json")],
+)
+def test_a_file_that_is_no_profile_is_one_sentence_and_changes_nothing(content, said):
+    at = _visit(SMOLLM2)
+    _upload(at, ("profile.json", content, "application/json"))
+    assert not at.exception
+    assert said in at.error[0].value
+    assert "/tmp" not in at.error[0].value
+    assert at.session_state["scenario"].profile == SMOLLM2
+
+
+def test_a_bundled_profile_is_not_brought_again():
+    at = _visit(SMOLLM2)
+    _upload(at, ("p.zip", pack_profile(load_profile(SMOLLM2)), "application/zip"))
+    assert "is bundled already" in at.error[0].value
+
+
+def test_two_visitors_with_a_profile_of_one_name_each_see_their_own():
+    text = (load_profile("llama31_8b_h100").folder / "profile.json").read_text(encoding="utf-8")
+    shown = []
+    for rate in (0.9, 0.5):
+        raw = json.loads(text) | {"name": "mine"}
+        for record in (each for each in raw["acceptance"] if each["proposer"] == "eagle"):
+            record["conditional_acceptance"] = {
+                gamma: [rate] * int(gamma) for gamma in record["conditional_acceptance"]
+            }
+        at = _visit(SMOLLM2)
+        at.text_area(key="calibrate.profile.pasted").set_value(json.dumps(raw))
+        next(b for b in at.button if b.label == "Show the profile").click().run()
+        at.button(key="calibrate.profile.use").click().run()
+        at.switch_page("app_pages/decide.py").run()
+        assert not at.error, [each.value for each in at.error]
+        shown.append(at)
+    for at, rate in zip(shown, ("0.900", "0.500"), strict=True):
+        at.run()
+        assert {each.label: each.value for each in at.metric}["Acceptance rate α"] == rate
+
+
+def test_the_words_of_a_profile_are_text_and_fetch_nothing():
+    raw = json.loads((load_profile("llama31_8b_h100").folder / "profile.json").read_text("utf-8"))
+    picture = "![x](https://elsewhere.invalid/x.png)"
+    raw |= {"name": "mine", "title": picture}
+    raw["provenance"]["notes"] = [picture]
+    at = _visit(SMOLLM2)
+    at.text_area(key="calibrate.profile.pasted").set_value(json.dumps(raw))
+    next(b for b in at.button if b.label == "Show the profile").click().run()
+    at.button(key="calibrate.profile.use").click().run()
+    text = "\n".join(each.value for each in at.markdown)
+    assert "elsewhere.invalid" in text
+    assert picture not in text

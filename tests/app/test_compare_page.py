@@ -9,7 +9,8 @@ from streamlit.testing.v1 import AppTest
 from app import library, link
 from app.launch import ENTRY
 from simcore.planner.compare import compare, draft_lengths
-from simcore.report.comparison_text import comparison_rows
+from simcore.report.comparison_text import comparison_rows, difference_sentences
+from simcore.report.metric_words import meaning
 from simcore.scenario import dump_scenario
 from simcore.scenario_files import open_scenario
 
@@ -45,10 +46,18 @@ def test_the_table_is_that_of_compare(scenario, finish):
         "as in the sidebar": scenario,
         "eagle γ=7": draft_lengths(scenario, (), (7,))["eagle γ=7"],
     }
-    rows = comparison_rows(compare(services, num_seeds=2).services)
+    expected = compare(services, num_seeds=2)
+    rows = comparison_rows(expected.services)
     shown = at.table[0].value
     assert list(shown.columns) == list(services)
     assert [(name, *shown.loc[name]) for name in shown.index] == rows
+    text = "\n".join(each.value for each in at.markdown)
+    for service in expected.services[1:]:
+        assert service.differences
+        for sentence in difference_sentences(service):
+            assert f"- {sentence}" in text
+    assert [each.value for each in at.warning] == list(expected.caveats)
+    assert meaning("goodput_per_s") in text
 
 
 def test_a_saved_deployment_serves_the_workload_in_force(scenario, finish):

@@ -14,7 +14,10 @@ from app.launch import ENTRY
 from simcore.acceptance.survival import iid_mean_emitted_tokens
 from simcore.planner.estimate import estimate
 from simcore.planner.plan import make_plan
+from simcore.planner.rate_curves import rate_curves, simulated_curves, ways_to_serve
 from simcore.profile.store import PROFILE_FILE, bundled_profiles, load_profile
+from simcore.report.recommendation_view import recommendation_sentences
+from simcore.report.table import escape_markdown
 from simcore.scenario import Scenario
 
 H100 = "llama31_8b_h100"
@@ -94,11 +97,32 @@ def test_the_plan_equals_make_plan_and_can_be_downloaded(page, finish):
     plan = make_plan(_scenario(page), num_replications=2)
     verdicts = [each.value for each in (*page.success, *page.info)]
     assert any(plan.decision.reason in verdict for verdict in verdicts)
+    text = "\n".join(each.value for each in page.markdown)
+    assert f"Break-even: {plan.break_even.reason}." in text
+    for sentence in recommendation_sentences(plan)[1:]:
+        assert escape_markdown(sentence) in text
+    assert plan.caveats
+    for caveat in plan.caveats:
+        assert f"- {caveat}" in text
+    assert plan.origin["profile_sha256"][:12] in _captions(page)
     labels = {each.label for each in page.get("download_button")}
     assert labels >= {"Download the report (HTML, one file)", "Download all files (zip)"}
     made = page.session_state["decide.plan"].result
     assert made.report.lstrip().lower().startswith(b"<!doctype html>")
     assert made.archive.startswith(b"PK")
+
+
+def test_the_curve_over_the_load_is_that_of_simulated_curves(page, finish):
+    charts = len(page.get("plotly_chart"))
+    page.button(key="decide.simulate_curve").click().run()
+    _sound(finish(page, "decide.curves"))
+    stored, scenario = load_profile(H100), _scenario(page)
+    ways = ways_to_serve(stored, scenario)
+    rates = rate_curves(stored, ways).rates_per_s[1::4]
+    expected = simulated_curves(stored, ways, rates, num_seeds=3)
+    assert page.session_state["decide.curves"].result == expected
+    assert {each.label for each in expected} == set(ways)
+    assert len(page.get("plotly_chart")) == charts + 1  # goodput beside TPOT
 
 
 def test_other_domains_offer_their_own_draft_lengths(page):

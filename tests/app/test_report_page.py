@@ -54,7 +54,7 @@ def test_every_part_is_that_of_the_plan_and_a_kept_plan_shows_what_changed(plann
     assert {each.command for each in engine_settings(plan).values()} <= set(shown)
     assert _view(planned, "Alerts") == [alerts_yaml(plan, "vllm").strip()]
     assert _view(planned, "Load test") == [load_test_script(load_test(plan)).strip()]
-    planned.text_input(key="report.name").set_value("first")
+    planned.text_input(key="kept.plan.name").set_value("first")
     next(each for each in planned.button if each.label == "Keep").click().run()
     (kept,) = library.saved("plan")
     assert parse_plan(kept.content, kept.name) == plan
@@ -65,5 +65,21 @@ def test_a_damaged_kept_plan_is_one_sentence_and_can_be_forgotten(planned):
     library.save("plan", "broken", "{}")
     planned.segmented_control(key="report.view").set_value("Against a saved plan").run()
     assert "broken holds no plan" in planned.error[0].value
-    planned.button(key="report.forget").click().run()
+    planned.button(key="kept.plan.open").click().run()
+    assert "broken holds no plan" in planned.error[0].value
+    planned.button(key="kept.plan.forget").click().run()
     assert library.saved("plan") == ()
+
+
+def test_a_kept_plan_is_handed_over_in_the_next_visit(planned):
+    next(each for each in planned.button if each.label == "Keep").click().run()
+    plan = planned.session_state[PLAN].result.plan
+    at = AppTest.from_file(str(ENTRY), default_timeout=60).run()
+    at.switch_page("app_pages/report.py").run()
+    at.button(key="kept.plan.open").click().run()
+    assert at.session_state[PLAN].result.plan == plan
+    assert at.session_state[PLAN].result.report == planned.session_state[PLAN].result.report
+    shown = _view(at, "Engine settings")
+    assert {each.command for each in engine_settings(plan).values()} <= set(shown)
+    labels = {each.label for each in at.get("download_button")}
+    assert "Download the report (HTML, one file)" in labels

@@ -8,8 +8,9 @@ from streamlit.testing.v1 import AppTest
 
 from app import link
 from app.launch import ENTRY
-from simcore.metrics.summary import summarise
-from simcore.report.units import seconds
+from simcore.metrics.summary import Summary, summarise
+from simcore.report.metric_words import meaning
+from simcore.report.units import digits, percent, rate, seconds
 from simcore.scenario import Scenario
 from simcore.scenario_files import open_scenario
 from simcore.serving.simulation import simulate
@@ -37,6 +38,28 @@ def _captions(at: AppTest) -> str:
     return "\n".join(each.value for each in at.caption)
 
 
+def _written(summary: Summary) -> dict[str, str]:
+    """The page's table of one run."""
+    kv, length = summary.kv, summary.tokens.mean_acceptance_length
+    return {
+        "First token, TTFT: p50": seconds(summary.ttft.p50_s),
+        "First token, TTFT: p95": seconds(summary.ttft.p95_s),
+        "Time per token, TPOT: p50": seconds(summary.tpot.p50_s),
+        "Time per token, TPOT: p95": seconds(summary.tpot.p95_s),
+        "Whole request, E2E: mean": seconds(summary.e2e.mean_s),
+        "Whole request, E2E: p50": seconds(summary.e2e.p50_s),
+        "Whole request, E2E: p95": seconds(summary.e2e.p95_s),
+        "Throughput": rate(summary.request_rate_per_s),
+        "Output": f"{summary.output_rate_tokens_per_s:,.4g} tokens/s",
+        "Goodput": f"{rate(summary.goodput_per_s)} ({percent(summary.goodput_fraction)} in time)",
+        "Mean acceptance length": f"{length:.2f} tokens a cycle",
+        "Mean batch": f"{summary.mean_batch_size:.1f} requests",
+        "KV cache at its fullest": f"{percent(kv.peak_used_fraction)} of {kv.total_tokens:,} "
+        "tokens a replica",
+        "Requests finished": f"{FEW_REQUESTS}",
+    }
+
+
 @pytest.mark.parametrize("gamma", [0, 3])
 def test_simulate_shows_the_numbers_of_simulate_and_summarise(finish, gamma):
     at = _visit(_scenario(gamma))
@@ -50,16 +73,17 @@ def test_simulate_shows_the_numbers_of_simulate_and_summarise(finish, gamma):
             **{"speculation.num_speculative_tokens": used}
         )
         summary = summarise(simulate(scenario))
-        shown = table[column]
-        assert shown["First token, TTFT: p50"] == seconds(summary.ttft.p50_s)
-        assert shown["Time per token, TPOT: p95"] == seconds(summary.tpot.p95_s)
-        assert shown["Whole request, E2E: p95"] == seconds(summary.e2e.p95_s)
-        assert shown["Throughput"] == f"{summary.request_rate_per_s:#.3g} requests/s"
-        assert shown["Goodput"].startswith(f"{summary.goodput_per_s:#.3g} requests/s")
-        assert shown["Mean acceptance length"].startswith(
-            f"{summary.tokens.mean_acceptance_length:.2f} "
-        )
-        assert shown["Requests finished"] == f"{FEW_REQUESTS}"
+        assert table[column].to_dict() == _written(summary)
+    cards = {each.label: (each.value, each.help) for each in at.metric}
+    assert cards == {
+        "TTFT p95": (seconds(summary.ttft.p95_s), meaning("ttft.p95_s")),
+        "TPOT p50": (seconds(summary.tpot.p50_s), meaning("tpot.p50_s")),
+        "E2E p50": (seconds(summary.e2e.p50_s), meaning("e2e.p50_s")),
+        "Requests/s": (digits(summary.request_rate_per_s), meaning("request_rate_per_s")),
+    }
+    text = "\n".join(each.value for each in at.markdown)
+    for metric in ("ttft", "e2e", "goodput_per_s", "kv.peak_used_fraction", "mean_batch_size"):
+        assert meaning(metric) in text
     assert len(at.get("plotly_chart")) == 4
 
 
@@ -111,3 +135,14 @@ def test_recorded_lengths_are_simulated(finish):
     assert shown["Whole request, E2E: p50"] == seconds(summary.e2e.p50_s)
     assert shown["Whole request, E2E: mean"] == seconds(summary.e2e.mean_s)
     assert "acceptance model trace" in _captions(at)
+
+
+def test_a_run_with_a_tree_says_so(finish):
+    tree = {"proposer": "ngram", "num_speculative_tokens": 2, "tree": [-1, -1, 0, 1]}
+    scenario = open_scenario("cpu_chat").with_(
+        speculation=tree, **{"workload.num_requests": FEW_REQUESTS}
+    )
+    at = _visit(scenario)
+    at.button(key="serve.simulate").click().run()
+    finish(at, KEY)
+    assert list(at.table[0].value.columns) == ["off", "ngram, tree of 4, 2 deep"]

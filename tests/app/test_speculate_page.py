@@ -82,6 +82,11 @@ def test_every_headline_number_is_simcores():
     assert shown["The same if cycles were independent"] == f"{spread.slowest_independent:.2f}"
     assert shown["Lag-1 correlation of cycles"] == f"{spread.lag1.pooled:.2f}"
     assert f"pays above {point.break_even_tokens:.2f}" in captions
+    low, high = point.speedup_interval
+    assert f"95 % interval: {low:.2f} to {high:.2f}" in at.subheader[0].value
+    low, high = survival.mean_interval
+    assert f"95 % interval: {low:.2f} to {high:.2f}" in captions
+    assert f"{survival.survival[-1]:.1%}".replace("%", " %") == shown["All 5 drafts accepted"]
     assert f"every output position: {counted.mean_emitted_tokens:.2f}" in captions
     assert f"falling {own.falling.mean_emitted_tokens:.2f}" in captions
     assert "first: 2.17 tokens a cycle. The low one first: 1.57" in captions

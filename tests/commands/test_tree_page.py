@@ -1,4 +1,4 @@
-"""docs/trees.md shows what the program finds on the bundled profile."""
+"""docs/background/trees.md shows what the program finds on the bundled profile."""
 
 import re
 from pathlib import Path
@@ -15,7 +15,7 @@ from simcore.planner.tree_recording import tree_recording
 from simcore.planner.tree_view import view_tree
 from simcore.profile.store import load_profile
 
-PAGE = (Path(__file__).parents[2] / "docs/trees.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs/background/trees.md").read_text(encoding="utf-8")
 ROWS = [
     [float(number) for number in re.findall(r"\d+\.?\d*", line)]
     for line in PAGE.splitlines()

@@ -11,9 +11,9 @@ UNITS = (
     "the name has none, the meaning says it."
 )
 TITLES = {
-    "scenario": ("Fields of a scenario", "../scenario.md", "scenarios in prose"),
-    "profile": ("Fields of profile.json", "../profile-format.md", "profiles in prose"),
-    "plan": ("Fields of plan.json", "../plan-file.md", "plans in prose"),
+    "scenario": ("Fields of a scenario", "scenario.md", "scenarios in prose"),
+    "profile": ("Fields of profile.json", "profile-format.md", "profiles in prose"),
+    "plan": ("Fields of plan.json", "plan-file.md", "plans in prose"),
 }
 BOUNDS = (
     ("minimum", "≥"),

@@ -171,7 +171,7 @@ def _quantiles(seconds: np.ndarray) -> dict[str, object]:
 
 
 def _samples(timed: dict[str, list[dict[str, object]]], kind: str) -> pd.DataFrame:
-    """Rows of docs/importers.md's step_cost_csv for a profile of this proposer."""
+    """Rows of docs/reference/importers.md's step_cost_csv for a profile of this proposer."""
     rows = [_target_row(cell) for cell in (*timed["off"], *timed["ngram"])]
     if kind == "draft_model":
         rows += _drafting_rows(timed)

@@ -1,4 +1,4 @@
-"""docs/metrics.md defines what a summary holds, all of it and nothing else."""
+"""docs/reference/metrics.md defines what a summary holds, all of it and nothing else."""
 
 import re
 from pathlib import Path
@@ -7,7 +7,7 @@ from pydantic import BaseModel
 
 from simcore.metrics.summary import Distribution, Summary
 
-PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "metrics.md"
 
 
 def _documented() -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Metrics against their definitions in docs/metrics.md."""
+"""Metrics against their definitions in docs/reference/metrics.md."""
 
 import numpy as np
 import pytest

@@ -1,10 +1,10 @@
-"""The table of docs/estimate.md."""
+"""The table of docs/background/estimate.md."""
 
 from pathlib import Path
 
 from simcore.planner.load.accuracy import METRICS, REGIMES, Accuracy, RelativeError
 
-PAGE = Path(__file__).parents[2] / "docs" / "estimate.md"
+PAGE = Path(__file__).parents[2] / "docs" / "background" / "estimate.md"
 BEGIN, END = "<!-- accuracy: begin -->\n", "<!-- accuracy: end -->\n"
 NAMES = {
     "roomy": "stable, memory ample",

@@ -1,6 +1,6 @@
 """Measure the closed form anew: `python -m tests.planner.make_estimate_table` (minutes).
 
-Writes the figures that the package ships and the table of docs/estimate.md.
+Writes the figures that the package ships and the table of docs/background/estimate.md.
 """
 
 import datetime

@@ -245,7 +245,7 @@ def test_a_sweep_file_names_its_scenario_and_files_from_its_own_folder(base, tmp
 
 
 def test_the_sweep_of_the_documentation_can_be_run(tmp_path):
-    text = (Path(__file__).parents[2] / "docs" / "sweeps.md").read_text()
+    text = (Path(__file__).parents[2] / "docs" / "reference" / "sweeps.md").read_text()
     shown = re.search(r"```yaml\n(scenario.*?)```", text, re.S)
     assert shown is not None
     (tmp_path / "sweep.yaml").write_text(shown.group(1))

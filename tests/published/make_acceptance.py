@@ -1,4 +1,4 @@
-"""Make the tables of docs/acceptance.md anew: `python -m tests.published.make_acceptance`."""
+"""The tables of docs/background/acceptance.md anew: `python -m tests.published.make_acceptance`."""
 
 import datetime
 import re
@@ -14,7 +14,7 @@ from tests.published.halvings import halve_all, halving_lines
 from tests.published.speedups import eagle_rows, ngram_rows, speedup_lines
 from tests.published.table import FOLDER
 
-PAGE = Path(__file__).parents[2] / "docs" / "acceptance.md"
+PAGE = Path(__file__).parents[2] / "docs" / "background" / "acceptance.md"
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""The tables of docs/acceptance.md: what one half predicts of the other, and the speed-ups."""
+"""The tables of docs/background/acceptance.md: one half predicts the other, and speed-ups."""
 
 import pytest
 

@@ -7,9 +7,11 @@ import pytest
 
 from simcore import find_capacity, find_replicas
 from simcore.planner.capacity_document import Capacity, ReplicaPlan
+from simcore.planner.economics import GivenFigures
+from simcore.planner.fleet_curve import fleet_curves
 from simcore.planner.load_curve import example_curve
 from simcore.report.capacity_text import capacity_text, replicas_text
-from simcore.report.figures import capacity_figure, daily_figure
+from simcore.report.figures import capacity_figure, daily_figure, fleet_figure
 from simcore.report.units import rate
 from tests.factories import make_scenario
 
@@ -64,8 +66,51 @@ def test_the_day_shows_each_hours_replicas_and_load(day):
     assert list(load.y) == list(day.curve.rates_per_s)
 
 
+def _stated(service, recorded_profile):
+    """The capacity with a price and power, two replicas and the search's own two."""
+    given = GivenFigures(price_usd_per_hour=3.0, power_w=400.0)
+    two = service.with_(**{"deployment.replicas": 2})
+    return find_capacity(two, stored=recorded_profile, num_seeds=2, given=given)
+
+
+def test_a_growing_load_takes_as_many_replicas_as_it_is_times_the_load_of_one(found):
+    off, on = fleet_curves(found)
+    assert off.label == found.off.label
+    for curve, service in ((off, found.off), (on, found.on)):
+        for number, step in enumerate(curve.steps, start=1):
+            assert (step.replicas, step.num_devices) == (number, number)
+            assert step.up_to_rate_per_s == pytest.approx(number * service.max_rate_per_s)
+            assert (step.cost_usd_per_hour, step.power_w) == (None, None)
+    top = 8 * min(found.off.max_rate_per_s, found.on.max_rate_per_s)
+    for curve in (off, on):
+        assert curve.steps[-1].up_to_rate_per_s >= top * (1 - 1e-9)
+        assert len(curve.steps) == 1 or curve.steps[-2].up_to_rate_per_s < top
+
+
+def test_of_two_replicas_searched_one_bears_half_and_costs_half(service, recorded_profile):
+    found = _stated(service, recorded_profile)
+    for curve, each in zip(fleet_curves(found), (found.off, found.on), strict=True):
+        first, second = curve.steps[:2]
+        assert second.up_to_rate_per_s == pytest.approx(each.max_rate_per_s)
+        assert (first.num_devices, second.num_devices) == (1, each.economics.num_devices)
+        assert second.cost_usd_per_hour == 6.0
+        assert second.power_w == pytest.approx(each.economics.average_power_w)
+    figure = fleet_figure(fleet_curves(found))
+    assert len(figure.data) == 6
+    cost = figure.data[2]
+    assert list(cost.x) == [0.0, *(s.up_to_rate_per_s for s in fleet_curves(found)[0].steps)]
+    assert list(cost.y)[:2] == [3.0, 6.0]
+
+
+def test_where_no_load_is_borne_there_is_no_curve(found):
+    none = found.off.model_copy(update={"max_rate_per_s": 0.0, "economics": None})
+    assert fleet_curves(found.model_copy(update={"off": none, "on": none})) == ()
+    (alone,) = fleet_curves(found.model_copy(update={"off": none}))
+    assert alone.label == found.on.label
+
+
 def test_figures_hold_finite_numbers_and_titles(found, day):
-    for figure in (capacity_figure(found), daily_figure(day)):
+    for figure in (capacity_figure(found), daily_figure(day), fleet_figure(fleet_curves(found))):
         assert figure.layout.title.text
         assert figure.layout.xaxis.title.text
         assert figure.layout.yaxis.title.text
@@ -92,7 +137,7 @@ def test_hostile_names_are_shown_as_they_stand(found, day, hostile_text):
         return model.model_validate_json(json.dumps(raw))
 
     one, other = hostile(found, Capacity), hostile(day, ReplicaPlan)
-    for figure in (capacity_figure(one), daily_figure(other)):
+    for figure in (capacity_figure(one), daily_figure(other), fleet_figure(fleet_curves(one))):
         assert "<script" not in figure.to_json()
         assert "<img" not in figure.to_json()
     assert "".join(hostile_text.split()) in "".join(capacity_text(one).split())

@@ -14,7 +14,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 @pytest.fixture(scope="module")
 def settings_page() -> str:
-    return (DOCS / "engine-settings.md").read_text(encoding="utf-8")
+    return (DOCS / "reference" / "engine-settings.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", ENGINES)
@@ -39,7 +39,7 @@ def test_the_versions_of_the_page_are_those_written_for(settings_page, name):
 
 
 def test_every_rule_is_on_the_page_about_monitoring(plan):
-    page = (DOCS / "monitoring.md").read_text(encoding="utf-8")
+    page = (DOCS / "reference" / "alert-rules.md").read_text(encoding="utf-8")
     for chosen in (plan, decided(plan, 0)):
         for rule in alert_rules(chosen, "vllm"):
             stem = re.sub(r"(\d+|(TTFT|TPOT|E2E)Burns.*|AbovePlan|BelowPlan)$", "", rule.name)

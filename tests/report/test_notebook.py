@@ -3,6 +3,7 @@
 import ast
 import dataclasses
 import inspect
+import re
 import subprocess
 import sys
 from html.parser import HTMLParser
@@ -90,6 +91,7 @@ def results(service, recorded_profile, plan):
         sp.find_replicas(service, 2.0, stored=stored, num_seeds=2, one=capacity),
         sp.sweep(space, jobs=1, profiles=profiles),
         plan,
+        sp.best_tree(stored, "ngram", num_nodes=4, depth=4),
     ]
     return {type(each).__name__: each for each in found}
 
@@ -239,6 +241,26 @@ def test_every_drawing_of_the_app_is_of_a_figure_that_is_found_so():
     }
     named = {each.split("(")[0] for each in drawn}
     assert named - {"figure"} <= figures_of_the_app()  # `figure`: one that may be None
+
+
+DRAWERS = re.compile(
+    r"st\.\w*_chart\b|st\.(?:pyplot|graphviz_chart|map)\b|\bgo\.(?!Figure\b)|add_(?:trace|scatter|bar)"
+)
+
+
+def test_the_app_draws_in_one_place_and_makes_no_figure_itself():
+    found = {
+        (path.name, each)
+        for path in (ROOT / "app").rglob("*.py")
+        for each in DRAWERS.findall(path.read_text(encoding="utf-8"))
+    }
+    assert found == {("figure.py", "st.plotly_chart")}
+    made = [
+        path.name
+        for path in (ROOT / "app").rglob("*.py")
+        if re.search(r"go\.Figure\(|new_figure|plotly\.express", path.read_text(encoding="utf-8"))
+    ]
+    assert made == []
 
 
 @pytest.mark.parametrize("name", sp.figures.__all__)

@@ -14,7 +14,7 @@ from tests.factories import make_scenario
 
 DOCS = Path(__file__).parents[2] / "docs"
 SCENARIO, POLICIES, PRESETS = (
-    (DOCS / name).read_text(encoding="utf-8")
+    (DOCS / "reference" / name).read_text(encoding="utf-8")
     for name in ("scenario.md", "policies.md", "presets.md")
 )
 POLICY_KINDS = [

@@ -1,4 +1,4 @@
-"""Every example of docs/workloads.md is a workload, and every kind has one row there."""
+"""Every example of docs/reference/workloads.md is a workload, and every kind has one row there."""
 
 import re
 from pathlib import Path
@@ -11,7 +11,7 @@ from simcore.workload.files import FORMATS
 from simcore.workload_kinds import Arrivals, Lengths
 from tests.workload.conftest import FIXED
 
-PAGE = (Path(__file__).parents[2] / "docs" / "workloads.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "workloads.md").read_text()
 EXAMPLES = re.findall(r"```yaml\n(.*?)```", PAGE, flags=re.DOTALL)
 KINDS = [
     each.model_fields["kind"].annotation.__args__[0]

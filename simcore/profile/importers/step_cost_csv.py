@@ -150,7 +150,7 @@ def _one_regime(files: list[EngineFile]) -> str:
 
 
 IMPORTER = Importer(
-    written_for="any engine; columns in docs/importers.md",
+    written_for="any engine; columns in docs/reference/importers.md",
     gives="step cost",
     recognises=recognises,
     read=read,

@@ -1,7 +1,8 @@
 """Measure what is left of the combinations: `python -m tests.calibration.combinations.make_table`.
 
 Run again until nothing is left: finished combinations are kept in out/. Every call writes
-docs/combinations.json and docs/combinations.md; what is left stands there as not measured.
+docs/combinations.json and docs/reference/combinations.md; what is left stands there as not
+measured.
 """
 
 import argparse

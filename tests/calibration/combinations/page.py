@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 DOCS = Path(__file__).parents[3] / "docs"
-JSON_FILE, PAGE = DOCS / "combinations.json", DOCS / "combinations.md"
+JSON_FILE, PAGE = DOCS / "combinations.json", DOCS / "reference" / "combinations.md"
 
 
 def as_text(result: dict) -> str:
@@ -44,8 +44,9 @@ def _opening(result: dict, entries: list[dict], measured: list[dict]) -> str:
     missing = f", {len(left)} are not measured yet" if left else ""
     return f"""# Proposer × topology × contract, measured
 
-What every combination does on a real target, in the [serving loop](real-decoding.md), and which
-test holds that its text is what its [contract](contracts.md) promises. Of {len(entries)}
+What every combination does on a real target, in the
+[serving loop](../background/real-decoding.md), and which test holds that its text is what its
+[contract](../background/contracts.md) promises. Of {len(entries)}
 combinations {refused} are refused before any work, {len(measured)} were run, and {shared} are one
 of those under another name{missing}.
 

@@ -102,7 +102,7 @@ def test_a_chunk_is_no_cycle_where_the_engine_streams_token_by_token():
 
 
 def test_every_kind_is_documented_with_the_version_that_it_was_written_for():
-    page = (FIXTURES.parents[3] / "docs" / "importers.md").read_text()
+    page = (FIXTURES.parents[3] / "docs" / "reference" / "importers.md").read_text()
     for kind, importer in IMPORTERS.items():
         assert f"| `{kind}` |" in page
         if importer.written_for.split()[-1][0].isdigit():
