@@ -35,7 +35,7 @@ def play(page: Page, address: str, keep: Callable[[str], None]) -> None:
     busy = open_scenario(story.WORKLOAD).with_(**BUSY)
     story.open_dashboard(page, f"{address}/?{link.PARAMETER}={link.encode(busy)}")
     story.turn_to(page, "Calibrate")
-    story.upload_metrics(page, story.vllm_metrics())
+    story.upload_metrics(page, story.METRICS)
     story.preview_import(page)
     keep("calibrate")
     story.use_import(page)

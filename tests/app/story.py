@@ -1,7 +1,7 @@
 """The story of one visitor, act by act; the test and the pictures of docs/images play it.
 
 A team runs SmolLM2-135M with n-gram speculation at γ = 4 under vLLM and brings its /metrics page.
-The counters are invented, in the form that docs/importers.md describes.
+The page is that of docs/tutorial.md: invented counters, in the form of vLLM's own.
 """
 
 import io
@@ -20,22 +20,18 @@ TARGET = "SmolLM2-135M-Instruct"
 PROFILE = "smollm2_135m_cpu"
 WORKLOAD = "cpu_chat"
 FILE = "vllm_metrics.prom"
+METRICS = (Path(__file__).parents[2] / "docs" / "examples" / FILE).read_text(encoding="utf-8")
 DOMAIN = "my_service"
 RECORDED_DOMAIN = "rewrite"  # the recorded kind of text that is nearest to the team's
 OWN_PROFILE = "my_service_cpu"
-ACCEPTED_BY_POSITION = (33_000, 30_100, 28_200, 26_700)
+ACCEPTED_BY_POSITION = (33_000, 30_100, 28_200, 26_700)  # of METRICS
+NUM_CYCLES = 60_200  # tokens less the accepted and one a request
 WORK_MS = 300_000
 PLANNING = "one request alone decodes"
 
 
-def vllm_metrics(
-    accepted: tuple[int, ...] = ACCEPTED_BY_POSITION,
-    *,
-    drafts: int = 41_250,
-    tokens: int = 180_000,
-    requests: int = 1_800,
-) -> str:
-    """The lines of vLLM's /metrics that speak of speculation."""
+def vllm_metrics(accepted: tuple[int, ...], *, drafts: int, tokens: int, requests: int) -> str:
+    """The lines of another server's /metrics that speak of speculation."""
     labels = f'engine="0",model_name="{TARGET}"'
     totals = {
         "spec_decode_num_drafts_total": drafts,
@@ -81,7 +77,7 @@ def set_requests(page: Page, number: int) -> None:
 
 def upload_metrics(page: Page, text: str, name: str = FILE) -> None:
     """Give the form on Calibrate a file."""
-    box = page.get_by_test_id("stMain").get_by_test_id("stFileUploader")
+    box = page.get_by_test_id("stFileUploader").filter(has_text="Files of one run")
     box.locator("input[type=file]").set_input_files(
         files=[{"name": name, "mimeType": "text/plain", "buffer": text.encode()}]
     )

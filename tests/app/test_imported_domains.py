@@ -9,7 +9,7 @@ from streamlit.testing.v1 import AppTest
 
 from app.launch import ENTRY
 from simcore.matching import domains_by_sort
-from tests.app.story import ACCEPTED_BY_POSITION, DOMAIN, PROFILE, vllm_metrics
+from tests.app.story import ACCEPTED_BY_POSITION, DOMAIN, METRICS, PROFILE
 
 RECORDED = ["chat", "code", "rewrite", "story"]
 
@@ -20,7 +20,7 @@ def imported() -> AppTest:
     at = AppTest.from_file(str(ENTRY), default_timeout=60).run()
     at.selectbox(key="sidebar.profile").set_value(PROFILE).run()
     at.switch_page("app_pages/calibrate.py").run()
-    at.text_area(key="calibrate.import.pasted").set_value(vllm_metrics())
+    at.text_area(key="calibrate.import.pasted").set_value(METRICS)
     at.text_input(key="calibrate.import.domain").set_value(DOMAIN)
     next(each for each in at.button if each.label == "Show what is in it").click().run()
     next(each for each in at.button if each.label == "Use it").click().run()

@@ -136,7 +136,7 @@ def _check_headline(
 def _import(page: Page, folder: Path) -> StoredProfile:
     """Upload the scrape, see exactly what the importer understood, use it."""
     story.turn_to(page, "Calibrate")
-    story.upload_metrics(page, story.vllm_metrics())
+    story.upload_metrics(page, story.METRICS)
     story.preview_import(page)
     options = ImportOptions(
         proposer="ngram",
@@ -144,9 +144,7 @@ def _import(page: Page, folder: Path) -> StoredProfile:
         domain=story.DOMAIN,
         sampling=Sampling(temperature=0.0),
     )
-    kind, reading = read_files(
-        "auto", [EngineFile(story.FILE, story.vllm_metrics().encode())], options
-    )
+    kind, reading = read_files("auto", [EngineFile(story.FILE, story.METRICS.encode())], options)
     described = describe_reading(kind, reading)
     expected = summary_lines(
         described, missing_to_plan(reading, load_profile(story.PROFILE).profile)
@@ -170,7 +168,9 @@ def _see_survival(page: Page, stored: StoredProfile) -> None:
     """Their own traffic: counters hold no intervals, and the page says so."""
     story.turn_to(page, "Speculate")
     survival = _check_headline(page, stored, story.scenario_of(page))
-    counted = [each / 60_200 for each in story.ACCEPTED_BY_POSITION]  # of all decode steps
+    counted = [
+        each / story.NUM_CYCLES for each in story.ACCEPTED_BY_POSITION
+    ]  # of all decode steps
     assert survival.survival == pytest.approx(counted)
     expect(page.get_by_text("The source states no interval.")).to_be_visible()
     _check_survival_figure(page, survival)
@@ -331,8 +331,11 @@ def test_two_visitors_at_once_keep_their_values_and_files_apart(address, browser
 
     for page in (ann, ben):
         story.turn_to(page, "Calibrate")
-    story.upload_metrics(ann, story.vllm_metrics(), "anns.prom")
-    story.paste_metrics(ben, story.vllm_metrics((20_000, 9_000, 5_000)))
+    story.upload_metrics(ann, story.METRICS, "anns.prom")
+    story.paste_metrics(
+        ben,
+        story.vllm_metrics((20_000, 9_000, 5_000), drafts=40_000, tokens=120_000, requests=1_000),
+    )
     story.preview_import(ann, domain="anns")
     story.preview_import(ben, domain="bens")
     for page, own, lengths, other in (
