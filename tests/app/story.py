@@ -139,8 +139,9 @@ def choose_recorded_domain(page: Page) -> None:
 def choose_tree(page: Page, width: int, depth: int) -> None:
     """A static tree."""
     choose(page, "Shape of the drafts", "Tree, width × depth")
-    set_number(page, "Width", str(width))
-    set_number(page, "Depth", str(depth))
+    for label, value in (("Width", str(width)), ("Depth", str(depth))):
+        if page.get_by_role("spinbutton", name=label).input_value() != value:
+            set_number(page, label, value)
     drafts = f"a tree of {width * depth} candidates, {depth} deep"
     expect(page.get_by_role("heading", name=drafts)).to_be_visible(timeout=60_000)
     settled(page)

@@ -35,7 +35,6 @@ from simcore.report.figures import survival_figure
 from simcore.report.run_figures import timeline_figure
 from simcore.report.units import seconds
 from simcore.scenario import Scenario
-from simcore.scenario_files import open_scenario
 from tests.app import story
 from tests.app.browser import (
     CHROMIUM,
@@ -99,6 +98,14 @@ def test_a_visitor_goes_from_a_metrics_page_to_a_report_of_the_same_numbers(
     context.close()
 
 
+def _turn_to(page: Page, title: str) -> None:
+    """A page, which shows all of its width and of its figures."""
+    story.turn_to(page, title)
+    assert fits(page), title
+    for value in page.get_by_test_id("stMetricValue").locator("p").all():
+        assert value.evaluate("each => each.scrollWidth <= each.clientWidth + 1"), title
+
+
 # --- its chapters --------------------------------------------------------------------------------
 
 
@@ -135,7 +142,7 @@ def _check_headline(
 
 def _import(page: Page, folder: Path) -> StoredProfile:
     """Upload the scrape, see exactly what the importer understood, use it."""
-    story.turn_to(page, "Calibrate")
+    _turn_to(page, "Calibrate")
     story.upload_metrics(page, story.METRICS)
     story.preview_import(page)
     options = ImportOptions(
@@ -166,7 +173,7 @@ def _import(page: Page, folder: Path) -> StoredProfile:
 
 def _see_survival(page: Page, stored: StoredProfile) -> None:
     """Their own traffic: counters hold no intervals, and the page says so."""
-    story.turn_to(page, "Speculate")
+    _turn_to(page, "Speculate")
     survival = _check_headline(page, stored, story.scenario_of(page))
     counted = [
         each / story.NUM_CYCLES for each in story.ACCEPTED_BY_POSITION
@@ -206,7 +213,7 @@ def _choose_a_tree(page: Page, stored: StoredProfile) -> Scenario:
 
 def _serve(page: Page, stored: StoredProfile, scenario: Scenario) -> None:
     """A run that is too long is cancelled; a short one is that of simulate."""
-    story.turn_to(page, "Serve")
+    _turn_to(page, "Serve")
     story.set_requests(page, MANY_REQUESTS)
     press(page, "Simulate")
     expect(page.get_by_role("progressbar")).to_be_visible()
@@ -233,7 +240,7 @@ def _serve(page: Page, stored: StoredProfile, scenario: Scenario) -> None:
 
 
 def _compare(page: Page, stored: StoredProfile, scenario: Scenario) -> None:
-    story.turn_to(page, "Compare")
+    _turn_to(page, "Compare")
     story.compare(page, ("ngram γ=8",), FEW_SEEDS)
     asked = {
         "off": sp.draft_lengths(scenario, (), (0,))["off"],
@@ -255,7 +262,7 @@ def _compare(page: Page, stored: StoredProfile, scenario: Scenario) -> None:
 
 
 def _find_capacity(page: Page, stored: StoredProfile, scenario: Scenario) -> None:
-    story.turn_to(page, "Capacity")
+    _turn_to(page, "Capacity")
     story.find_capacity(page, FEW_SEEDS)
     capacity = sp.find_capacity(scenario, stored=stored, num_seeds=FEW_SEEDS)
     sentence = capacity.gain.sentence
@@ -263,7 +270,7 @@ def _find_capacity(page: Page, stored: StoredProfile, scenario: Scenario) -> Non
 
 
 def _decide(page: Page, stored: StoredProfile, scenario: Scenario) -> "sp.Plan":
-    story.turn_to(page, "Decide")
+    _turn_to(page, "Decide")
     _check_headline(page, stored, scenario, of_tree=True)
     story.make_plan(page, FEW_SEEDS)
     plan = sp.make_plan(scenario, stored=stored, num_replications=FEW_SEEDS)
@@ -274,7 +281,7 @@ def _decide(page: Page, stored: StoredProfile, scenario: Scenario) -> "sp.Plan":
 
 def _take_the_report(page: Page, stored: StoredProfile, plan: "sp.Plan", folder: Path) -> None:
     """What is downloaded opens, keeps to its schema, and names where it comes from."""
-    story.turn_to(page, "Report")
+    _turn_to(page, "Report")
     with page.expect_download() as report:
         page.get_by_role("button", name="Download the report").click()
     with page.expect_download() as archive:
@@ -390,19 +397,12 @@ def test_a_refused_input_shows_a_sentence_and_no_traceback(address, browser):
     context.close()
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (1920, "dark")])
-def test_every_page_fits_the_window(address, browser, width, scheme):
-    context = visitor(browser, width, scheme)
+def test_every_page_fits_a_wide_dark_window(address, browser):
+    context = visitor(browser, 1920, "dark")
     page = context.new_page()
     problems = Problems(page)
-    scenario = open_scenario(story.WORKLOAD)
-    page.goto(address)
-    settled(page)
+    story.open_dashboard(page, address)
     for title in story.HEADINGS:
-        story.turn_to(page, title)
-        assert fits(page), title
-        for value in page.get_by_test_id("stMetricValue").locator("p").all():
-            assert value.evaluate("each => each.scrollWidth <= each.clientWidth + 1"), title
-    assert story.scenario_of(page).name == scenario.name
+        _turn_to(page, title)
     problems.check(address)
     context.close()
