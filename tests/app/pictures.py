@@ -22,11 +22,11 @@ SEEDS = 4
 BUSY = {"workload.arrivals.rate_per_s": 1.4, "workload.num_requests": 500}  # off nears its end
 COLOURS = 256  # a palette keeps each file small
 HEIGHTS = {  # pixels of the docs' pictures; the others are shown in their whole length
-    "calibrate": 1990,  # to the end of the import
-    "speculate": 2160,  # to the map
-    "serve": 2140,  # to the latencies
-    "compare": 1040,  # the figure
-    "truth": 1420,  # the first engine
+    "calibrate": 1970,  # to the end of the import
+    "speculate": 2190,  # to the map
+    "serve": 2330,  # to the latencies
+    "compare": 1028,  # the figure
+    "truth": 1290,  # the first engine
 }
 
 
