@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+from PIL import Image
 from playwright.sync_api import Page
 
 from app import link
@@ -88,12 +89,10 @@ def main() -> None:
 
 
 def _shrink(path: Path) -> None:
-    """The same picture in a palette of its own colours."""
-    from PIL import Image
-
+    """The same picture in a palette that covers all of its colours, however rare."""
     with Image.open(io.BytesIO(path.read_bytes())) as whole:
-        small = whole.convert("RGB").quantize(COLOURS, method=Image.Quantize.MEDIANCUT, dither=0)
-        small.save(path, optimize=True)
+        small = whole.convert("RGB").quantize(COLOURS, Image.Quantize.MAXCOVERAGE, dither=0)
+    small.save(path, optimize=True)
 
 
 if __name__ == "__main__":
