@@ -39,10 +39,11 @@ docs: $(VENV)/.all
 lean-test: $(LEAN)/.done
 	SPECPLAN_LEAN=1 $(LEAN)/bin/python -m pytest tests/lean -p no:cacheprovider
 
-# Results are committed with their date, command and versions.
+# Results are committed with their date, command and versions; pages need Chromium to be timed.
 bench: $(VENV)/.all
 	$(BIN)/specplan bench
 	$(BIN)/specplan bench --json > docs/benchmarks.json
+	$(BIN)/python -m tests.app.page_bench --write
 
 # The report under docs/examples, with its pictures; needs Chromium.
 example: $(VENV)/.all

@@ -4,7 +4,7 @@ import streamlit as st
 
 from app import words
 from app.drafts import spread
-from app.figure import show_figure
+from app.figure import show_kept
 from simcore.acceptance.order import rate_orders
 from simcore.acceptance.survival import conditional_from_survival
 from simcore.planner.speedup import CycleSurvival
@@ -32,7 +32,7 @@ def show_spread(stored: StoredProfile, scenario: Scenario) -> None:
         return
     left, right = st.columns([2, 1])
     with left:
-        show_figure(request_spread_figure(found), key="speculate.spread")
+        show_kept(request_spread_figure, found, key="speculate.spread")
     with right:
         st.metric(
             "Slowest 1 % of requests, tokens a cycle",
@@ -56,6 +56,7 @@ def show_spread(stored: StoredProfile, scenario: Scenario) -> None:
         st.caption(f"{len(found.recorded):,} recorded requests.")
 
 
+@st.fragment  # type: ignore[untyped-decorator]  # streamlit is not followed
 def show_orders(survival: CycleSurvival | None) -> None:
     """Two rates of one's own, and the profile's, in both orders."""
     st.subheader("The order of rates counts", divider="gray", help=words.ORDERS)
@@ -67,7 +68,7 @@ def show_orders(survival: CycleSurvival | None) -> None:
             for index, (column, value) in enumerate(((first, FIRST), (second, SECOND)), start=1)
         ]
         orders = rate_orders(rates)
-        show_figure(rate_orders_figure(orders), key="speculate.orders")
+        show_kept(rate_orders_figure, orders, key="speculate.orders")
         st.caption(
             f"The high rate first: {orders.falling.mean_emitted_tokens:.2f} tokens a cycle. The "
             f"low one first: {orders.rising.mean_emitted_tokens:.2f}. Their mean, "
@@ -79,7 +80,7 @@ def show_orders(survival: CycleSurvival | None) -> None:
             return
         own = rate_orders(conditional_from_survival(survival.survival))
         st.markdown("**This profile's own rates by position**, sorted both ways")
-        show_figure(rate_orders_figure(own), key="speculate.own_orders")
+        show_kept(rate_orders_figure, own, key="speculate.own_orders")
         st.caption(
             f"As measured they give {own.given.mean_emitted_tokens:.2f} tokens a cycle, sorted "
             f"falling {own.falling.mean_emitted_tokens:.2f}, rising "

@@ -1,6 +1,7 @@
 """Loads that reruns share: profiles by file, survival by everything that it depends on."""
 
 from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +47,13 @@ def bundled_workloads() -> dict[str, Scenario]:
 
 def survivals(stored: StoredProfile, scenario: Scenario) -> dict[int, CycleSurvival]:
     """γ -> survival of the scenario's proposer; read from the traces once a combination."""
-    return _survivals(acceptance_key(stored, scenario), stored, scenario)
+    proposer = scenario.speculation.proposer
+    assert proposer is not None
+    key = ("survivals", *acceptance_key(stored, scenario))
+    found: dict[int, CycleSurvival] = once(
+        key, lambda: estimate_survival(stored, scenario, proposer)
+    )
+    return found
 
 
 def acceptance_key(stored: StoredProfile, scenario: Scenario) -> tuple[Any, ...]:
@@ -77,37 +84,22 @@ def _sampling_by_domain(scenario: Scenario) -> tuple[tuple[str, str], ...]:
     return tuple((name, each.model_dump_json() if each else "") for name, each in own)
 
 
-def _read_survivals(
-    key: tuple[Any, ...], _stored: StoredProfile, _scenario: Scenario
-) -> dict[int, CycleSurvival]:
-    """Only `key` is hashed; it names all that the result depends on."""
-    proposer = _scenario.speculation.proposer
-    assert proposer is not None
-    return estimate_survival(_stored, _scenario, proposer)
-
-
 def _made(key: tuple[Any, ...], _make: Callable[[], Any]) -> Any:
     return _make()
 
 
-def _read_scenario(path: Path, modified_ns: int) -> Scenario:
+# A StoredProfile and a Scenario are frozen: all visitors share one. Asked many times a run of the
+# page, so without Streamlit's cache, which takes a third of a millisecond each time.
+@lru_cache(maxsize=64)
+def _load_scenario(path: Path, modified_ns: int) -> Scenario:
     return load_scenario(path)
 
 
-def _read_profile(folder: Path, modified_ns: int) -> StoredProfile:
+@lru_cache(maxsize=16)
+def _load(folder: Path, modified_ns: int) -> StoredProfile:
     return load_profile(folder)
 
 
-# A StoredProfile and a Scenario are frozen: all visitors share one. Survivals are copied for each.
-_load: Callable[[Path, int], StoredProfile] = st.cache_resource(
-    max_entries=16, show_spinner="Reading the profile …"
-)(_read_profile)
 _once: Callable[[tuple[Any, ...], Callable[[], Any]], Any] = st.cache_resource(
     max_entries=256, show_spinner="Walking the recorded requests …"
 )(_made)
-_load_scenario: Callable[[Path, int], Scenario] = st.cache_resource(
-    max_entries=64, show_spinner=False
-)(_read_scenario)
-_survivals: Callable[[tuple[Any, ...], StoredProfile, Scenario], dict[int, CycleSurvival]] = (
-    st.cache_data(max_entries=128, show_spinner="Reading the acceptance records …")(_read_survivals)
-)

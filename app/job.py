@@ -13,6 +13,7 @@ from simcore.errors import SpecplanError
 Advance = Callable[[int, int], None]  # done, of all
 Work = Callable[[Advance], Any]
 POLL_S = 0.4
+SHORT_S = 0.5
 LOG = logging.getLogger(__name__)
 STARTING = (
     "Starting. On first use the simulator compiles its kernels (about 15 s, then kept on disk)."
@@ -48,9 +49,9 @@ class Job:
         """End at the next sign of progress; nothing is kept."""
         self._cancel.set()
 
-    def wait(self) -> None:
-        """Until it has ended."""
-        self._thread.join()
+    def wait(self, timeout_s: float | None = None) -> None:
+        """Until it has ended, or so long."""
+        self._thread.join(timeout_s)
 
     def _run(self, work: Work) -> None:
         try:
@@ -70,12 +71,16 @@ class Job:
 
 
 def start_job(key: str, work: Work, asked: Any, *, unit: str = "simulations") -> Job:
-    """Begin `work` under `key` of this session, in place of what ran or ended there."""
+    """Begin `work` under `key` of this session, in place of what ran or ended there.
+
+    Short work is over when this returns: its page is then drawn once, without a progress bar.
+    """
     before: Job | None = st.session_state.get(key)
     if before is not None:
         before.cancel()
     job = Job(work, asked, unit)
     st.session_state[key] = job
+    job.wait(SHORT_S)
     return job
 
 

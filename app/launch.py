@@ -31,6 +31,9 @@ def launch(host: str = DEFAULT_HOST, port: int = DEFAULT_PORT) -> int:
     except ImportError:
         sys.stderr.write("specplan: the dashboard needs streamlit; pip install 'specplan[app]'\n")
         return NOT_INSTALLED_EXIT_CODE
+    from app.warm import warm_up  # noqa: PLC0415  likewise
+
+    warm_up()
     try:
         cli.main(args=server_options(host, port), prog_name="streamlit", standalone_mode=False)
     except SystemExit as stop:

@@ -43,7 +43,7 @@ def _show_save() -> None:
                 st.success(f"Saved as {name.strip()}.")
     st.download_button(
         "Download it (YAML)",
-        dump_scenario(scenario),
+        lambda: dump_scenario(scenario),
         file_name="scenario.yaml",
         mime="application/yaml",
         key=f"{PREFIX}.download",

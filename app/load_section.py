@@ -7,6 +7,7 @@ from app.cache import acceptance_key, once
 from app.figure import show_figure
 from app.job import finished_job, start_job
 from simcore.errors import SpecplanError
+from simcore.planner.break_even import at_rate
 from simcore.planner.load_estimate import LoadBasis, load_basis
 from simcore.planner.rate_curves import (
     RateCurves,
@@ -29,13 +30,13 @@ def show_load(stored: StoredProfile, scenario: Scenario) -> None:
     """The two pictures; what has no closed form says why."""
     st.subheader("Up to which load?", divider="gray")
     try:
-        ways = ways_to_serve(stored, scenario)
-        curves = rate_curves(stored, ways, _basis(stored, scenario))
+        curves = _curves(stored, scenario)
     except SpecplanError as error:
         st.info(f"No curve over the load here: {error}")
         return
     asked = st.button("Simulate the curve", key="decide.simulate_curve", help=words.CURVE)
     if asked:
+        ways = {each.label: each.scenario for each in curves.curves}
         rates = curves.rates_per_s[1::EVERY]
         start_job(
             KEY,
@@ -64,6 +65,22 @@ def _show(scenario: Scenario, curves: RateCurves, points: tuple[SimulatedPoint, 
         else:
             st.info("Press Simulate the curve to see the share of requests within the objective.")
     st.caption(words.CLOSED_LINES)
+
+
+def _curves(stored: StoredProfile, scenario: Scenario) -> RateCurves:
+    """Kept for one service and workload: they are the same whatever its load is."""
+    if mean_rate_per_s(scenario.workload) is not None:
+        scenario = at_rate(scenario, 1.0)
+
+    def make() -> RateCurves:
+        basis = _basis(stored, scenario)
+        ways = ways_to_serve(stored, scenario, basis=basis)
+        # The basis may be of the same profile, read again.
+        return rate_curves(basis.stored, ways, basis)
+
+    key = ("rate curves", stored.content_hash, scenario.model_dump_json())
+    found: RateCurves = once(key, make)
+    return found
 
 
 def _basis(stored: StoredProfile, scenario: Scenario) -> LoadBasis:

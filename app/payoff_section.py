@@ -3,7 +3,7 @@
 import streamlit as st
 
 from app import words
-from app.figure import show_figure
+from app.figure import show_kept
 from simcore.planner.speedup import CycleSurvival
 from simcore.planner.speedup_map import speedup_map
 from simcore.profile.store import StoredProfile
@@ -21,6 +21,6 @@ def show_payoff(
     st.subheader("Where it pays", divider="gray", help=words.SPEEDUP)
     proposer = scenario.speculation.proposer or ""
     found = speedup_map(stored, proposer, survivals, context_tokens)
-    show_figure(speedup_map_figure(found), key="speculate.map")
-    show_figure(break_even_figure(found), key="speculate.break_even")
+    show_kept(speedup_map_figure, found, key="speculate.map")
+    show_kept(break_even_figure, found, key="speculate.break_even")
     st.caption("It pays where the thick line lies above the batch's own.", help=words.BREAK_EVEN)

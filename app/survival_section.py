@@ -4,7 +4,7 @@ import streamlit as st
 
 from app import words
 from app.drafts import every_position
-from app.figure import show_figure
+from app.figure import show_kept
 from simcore.planner.speedup import CycleSurvival
 from simcore.planner.speedup_map import speedup_map
 from simcore.policy_defaults import DraftShape
@@ -38,8 +38,8 @@ def show_survival(
             if each is not None
         }
         if steps:
-            show_figure(
-                cycle_time_figure(list(steps.values()), list(steps)), key="speculate.cycle_time"
+            show_kept(
+                cycle_time_figure, tuple(steps.values()), tuple(steps), key="speculate.cycle_time"
             )
         else:
             st.info("No step of this batch was measured; choose a smaller one.")
@@ -48,7 +48,7 @@ def show_survival(
 def _show_survival(stored: StoredProfile, scenario: Scenario, survival: CycleSurvival) -> None:
     is_tree = DraftShape.of(scenario.speculation).is_tree
     counted = None if is_tree else every_position(stored, scenario)
-    show_figure(survival_figure(survival, counted), key="speculate.survival")
+    show_kept(survival_figure, survival, counted, key="speculate.survival")
     if counted is not None:
         st.caption(
             f"At cycle starts, as an engine runs: {survival.mean_emitted_tokens:.2f} tokens a "

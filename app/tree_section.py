@@ -4,7 +4,7 @@ import streamlit as st
 
 from app import words
 from app.drafts import drawn_tree, dynamic_view
-from app.figure import show_figure
+from app.figure import show_kept
 from simcore.acceptance.topology.dynamic_tree import DynamicShape
 from simcore.planner.speedup import CycleSurvival
 from simcore.planner.tree_survival import chain_nodes
@@ -23,12 +23,12 @@ def show_tree(stored: StoredProfile, scenario: Scenario, survival: CycleSurvival
         return
     view = drawn_tree(stored, scenario)
     if view is None:
-        show_figure(
-            tree_figure(chain_nodes(survival), survival.mean_emitted_tokens), key="speculate.tree"
+        show_kept(
+            tree_figure, chain_nodes(survival), survival.mean_emitted_tokens, key="speculate.tree"
         )
         st.caption("A chain: each share is the survival of its position. " + words.TOPOLOGY)
         return
-    show_figure(tree_figure(view.nodes, view.mean_emitted_tokens.value), key="speculate.tree")
+    show_kept(tree_figure, view.nodes, view.mean_emitted_tokens.value, key="speculate.tree")
     low, high = view.mean_emitted_tokens.interval
     st.caption(
         f"Replayed on {view.num_cycles:,} cycles: {view.mean_emitted_tokens.value:.2f} tokens a "

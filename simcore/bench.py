@@ -12,7 +12,7 @@ in a queue that grows all the time. Last a sweep of a thousand services (bench_s
 import platform
 import resource
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -93,7 +93,7 @@ def run_bench(
         for name, runs in seen.items()
     }
     found |= {"estimate": _estimate_case(stored)}
-    found |= {"repeats": NUM_REPEATS, "made_by": _environment()}
+    found |= {"repeats": NUM_REPEATS, "made_by": environment("specplan bench --json")}
     if not scale:
         return found
     return found | {"scale": _scale_cases(progress), "sweep": time_sweep(progress)}
@@ -162,12 +162,13 @@ def _estimate_case(stored: StoredProfile) -> dict[str, float]:
     return {"first_s": first_s, "point_s": median(points)}
 
 
-def _environment() -> dict[str, str]:
-    """What a timing means nothing without."""
-    names = ("numba", "numpy", "pandas", "simpy")
+def environment(
+    command: str, names: Sequence[str] = ("numba", "numpy", "pandas", "simpy")
+) -> dict[str, str]:
+    """What a timing means nothing without; `names` of packages whose versions count."""
     return {
         "date": datetime.now(UTC).date().isoformat(),
-        "command": "specplan bench --json",
+        "command": command,
         "machine": platform.machine(),
         "processor": _processor(),
         "python": platform.python_version(),

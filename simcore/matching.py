@@ -95,6 +95,23 @@ def _fitting_records(
     return fitting
 
 
+def fitting_proposers(stored: StoredProfile, scenario: Scenario) -> tuple[str, ...]:
+    """Those measured under the scenario's contract and sampling on its domains, in their order.
+
+    Raises ScenarioError where there are none: what is wrong with the first.
+    """
+    found = []
+    for name in stored.profile.proposers:
+        try:
+            matching_records(stored, scenario, name)
+        except ScenarioError:
+            continue
+        found.append(name)
+    if not found:
+        matching_records(stored, scenario, next(iter(stored.profile.proposers)))
+    return tuple(found)
+
+
 def _check_usable(
     stored: StoredProfile, proposer: str, records: tuple[AcceptanceRecord, ...]
 ) -> None:

@@ -285,7 +285,8 @@ class Scenario(Frozen):
 def parse_scenario(raw: object, origin: str) -> Scenario:
     """Validate; ScenarioError in one sentence where it fails."""
     if not isinstance(raw, dict):
-        raise ScenarioError(f"{origin}: got {type(raw).__name__}; expected a mapping of sections")
+        got = "an empty file" if raw is None else f"one {type(raw).__name__}"
+        raise ScenarioError(f"{origin}: got {got}; expected a mapping of sections, as workload")
     try:
         return Scenario.model_validate(raw)
     except ValidationError as error:

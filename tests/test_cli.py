@@ -308,6 +308,14 @@ def test_a_file_that_is_no_scenario_is_refused(specplan, tmp_path, content):
     assert err.count("\n") == 1
 
 
+def test_an_empty_scenario_is_called_an_empty_file(specplan, tmp_path):
+    path = tmp_path / "scenario.yaml"
+    path.write_text("# nothing yet\n")
+    code, _, err = specplan("plan", str(path))
+    assert code == 2
+    assert "got an empty file; expected a mapping of sections" in err
+
+
 def test_a_scenario_in_bytes_of_another_coding_is_refused(specplan, tmp_path):
     path = tmp_path / "latin.yaml"
     path.write_bytes("name: Überlast\n".encode("latin-1"))

@@ -21,7 +21,7 @@ NUM_DRAWS = 10_000  # independent requests, about
 FloatArray = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # arrays have no one answer to ==
 class RequestSpread:
     """Tokens a cycle of requests at one γ; requests without a cycle are left out."""
 

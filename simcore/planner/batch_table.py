@@ -26,7 +26,10 @@ LEAST_GAIN = 0.01
 
 @dataclass(frozen=True)
 class TokenTimes:
-    """Seconds that one request waits for a token, by draft length and running requests."""
+    """Time that one request waits for a token, by draft length and running requests.
+
+    In seconds; only ratios matter to `best_rows`.
+    """
 
     batch_sizes: IntArray  # [num_batches] ascending
     lengths: tuple[int, ...]  # 0 first: nothing drafted, the proposer loaded all the same

@@ -11,21 +11,19 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from simcore.errors import ScenarioError
 from simcore.metrics.summary import mean_e2e_s
 from simcore.planner.replication import Interval, Replication, Runner, ratio_interval
+from simcore.planner.saturation import saturation_of
 from simcore.records import Records
 from simcore.scenario import Scenario
-from simcore.serving.state import FINISHED
 from simcore.speculation import Speculation
-from simcore.workload.load import as_batch, at_mean_rate
+from simcore.workload.load import at_mean_rate
 from simcore.workload.recorded import num_requests
 
 NUM_GRID_RATES = 9
 NUM_BISECTIONS = 4
 LIGHTEST_SHARE, HEAVIEST_SHARE = 0.03, 1.15  # of the throughput without speculation
-NUM_CAPACITY_REQUESTS = 400
-NUM_TURNS = 8  # requests a seat serves while throughput is measured
+NUM_SATURATIONS = 5  # replications behind the throughput
 MAX_REQUESTS_PER_POINT = 1000
 
 
@@ -66,7 +64,7 @@ def find_break_even(
     `known_off` keeps the mean E2E of off by proposer, rate and replication from one call to the
     next of the same runner.
     """
-    saturation = saturation_rate_per_s(runner, proposer, replications[0])
+    saturation = saturation_rate_per_s(runner, proposer, replications)
     known = {} if known_off is None else known_off
     look = partial(_point, runner, proposer, speculation, replications, known)
     rates = saturation * np.geomspace(LIGHTEST_SHARE, HEAVIEST_SHARE, NUM_GRID_RATES)
@@ -142,38 +140,21 @@ def _interval(points: list[LoadPoint]) -> tuple[float, float] | None:
     return min(crossings), max(crossings)
 
 
-def saturation_rate_per_s(runner: Runner, proposer: str, replication: Replication) -> float:
-    """Requests a second that the service without speculation finishes when never idle."""
-    scenario = never_idle(runner.scenario, NUM_CAPACITY_REQUESTS, NUM_TURNS)
-    return finish_rate_per_s(runner.run(replication, proposer, 0, scenario).request_records)
+def saturation_rate_per_s(
+    runner: Runner, proposer: str, replications: tuple[Replication, ...]
+) -> float:
+    """Requests a second that the service without speculation finishes when never idle, mean."""
+    found = [
+        saturation_of(runner.scenario, partial(_requests, runner, proposer, each))
+        for each in replications[:NUM_SATURATIONS]
+    ]
+    return float(np.mean(found))
 
 
-def never_idle(scenario: Scenario, least_requests: int, num_turns: int) -> Scenario:
-    """The scenario with all its requests there at once, so many for every replica.
-
-    At least `num_turns` for each seat: most of the run is spent with full seats, not filling or
-    emptying them. Nobody gives up or is turned away.
-    """
-    deployment = scenario.deployment
-    a_replica = max(least_requests, num_turns * deployment.max_num_seqs)
-    workload = as_batch(scenario.workload, a_replica * deployment.replicas)
-    return scenario.with_(
-        workload=workload.model_copy(update={"patience_s": None}),
-        warmup_fraction=0.0,
-        **{"deployment.max_queue": None},
-    )
-
-
-def finish_rate_per_s(requests: Records) -> float:
-    """Requests finished a second while a run that never idles is in full swing."""
-    requests = requests[requests["state"] == FINISHED]
-    # The tail, with seats running empty, is not the sustained rate.
-    finish_s = np.sort(requests["finish_s"])
-    middle = len(finish_s) // 10, len(finish_s) * 8 // 10
-    if middle[0] == middle[1]:
-        raise ScenarioError(f"{len(finish_s)} requests are too few to plan with; expected 10")
-    span_s = float(finish_s[middle[1]] - finish_s[middle[0]])
-    return (middle[1] - middle[0]) / max(span_s, 1e-12)
+def _requests(
+    runner: Runner, proposer: str, replication: Replication, scenario: Scenario
+) -> Records:
+    return runner.run(replication, proposer, 0, scenario).request_records
 
 
 def _point(

@@ -4,7 +4,7 @@ import math
 from typing import Literal
 
 from simcore.errors import ScenarioError
-from simcore.matching import matching_records, usable_gammas
+from simcore.matching import fitting_proposers, usable_gammas
 from simcore.metrics.estimate import Estimate, estimate
 from simcore.metrics.headlines import HEADLINES
 from simcore.metrics.replicated import ReplicatedSummary, seeds_of
@@ -21,12 +21,11 @@ from simcore.planner.limit_search import MAX_LOOKS, Judgement, LimitSearch
 from simcore.planner.load_bench import (
     KEEPS_UP,
     MOST_USERS_PER_SEAT,
-    SESSION_LIVES,
     LoadBench,
     check_searchable,
-    session_life_s,
 )
 from simcore.planner.replication import Progress, at_fixed_length, run_counter
+from simcore.planner.saturation import SESSION_LIVES, session_life_s
 from simcore.profile.store import StoredProfile, load_profile
 from simcore.scenario import EVERY_LIMIT, Scenario
 from simcore.serving.simulation import origin
@@ -275,7 +274,7 @@ def _stated(
 def _candidates(
     plain: Scenario, stored: StoredProfile, proposer: str | None, gamma: int | None
 ) -> Candidates:
-    names = (proposer,) if proposer is not None else _fitting_proposers(plain, stored)
+    names = (proposer,) if proposer is not None else fitting_proposers(stored, plain)
     known = {name: usable_gammas(stored, plain, name) for name in names}
     found = {}
     for name, lengths in known.items():
@@ -311,20 +310,6 @@ def _best_by_closed_form(
 def _mean(off: ServiceCapacity, metric: str) -> float:
     found = off.at_capacity.get(metric)
     return 1.0 if found is None or found.mean is None else found.mean
-
-
-def _fitting_proposers(scenario: Scenario, stored: StoredProfile) -> tuple[str, ...]:
-    """Those measured under the scenario's contract and sampling; its error where there are none."""
-    found = []
-    for name in stored.profile.proposers:
-        try:
-            matching_records(stored, scenario, name)
-        except ScenarioError:
-            continue
-        found.append(name)
-    if not found:
-        matching_records(stored, scenario, next(iter(stored.profile.proposers)))
-    return tuple(found)
 
 
 def _caveats(

@@ -44,12 +44,12 @@ def expected_regrets(
     return found
 
 
-def choose(ways: tuple[Way, ...], regrets: Mapping[str, FloatArray], plan_best: str) -> Choice:
+def choose(ways: tuple[Way, ...], regrets: Mapping[str, FloatArray]) -> Choice:
     """Of the ways that surely beat off at the planned load and are on the front, the simplest.
 
-    `plan_best`: the plan's fixed draft length, which stands before others of its kind.
+    Draft lengths are as simple as one another: of them the one with the least expected regret.
     """
-    paying = [way for way in ways if _pays(way)]
+    paying = [way for way in ways if _pays(way)] or [way for way in ways if _pays_behind(way)]
     if not paying:
         return _off(ways)
     leader = min(paying, key=lambda way: float(regrets[way.label].mean()))
@@ -58,7 +58,6 @@ def choose(ways: tuple[Way, ...], regrets: Mapping[str, FloatArray], plan_best: 
         same,
         key=lambda way: (
             SIMPLICITY.index(way.kind),
-            way.label != plan_best,
             float(regrets[way.label].mean()),
         ),
     )
@@ -112,6 +111,11 @@ def _is_on_front(way: Way) -> bool:
 def _pays(way: Way, *, on_front: bool = True) -> bool:
     allowed = _is_on_front(way) if on_front else _is_contender(way)
     return allowed and _planned_interval(way)[0] > 1.0
+
+
+def _pays_behind(way: Way) -> bool:
+    """Surely beats off, and only a way that does not surely do so is better in the mean."""
+    return _pays(way, on_front=False) and way.keeps_slo_as_off and way.dominated_by != OFF
 
 
 def _holds_one(way: Way) -> bool:

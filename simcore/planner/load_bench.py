@@ -1,6 +1,5 @@
 """One service at many loads under the same seeds: by how much it meets its SLO, and saturation."""
 
-import math
 from collections.abc import Callable
 from functools import partial
 
@@ -11,19 +10,15 @@ from simcore.errors import ScenarioError
 from simcore.metrics.attainment import slo_margins
 from simcore.metrics.replicated import ReplicatedSummary, replicate
 from simcore.metrics.summary import Summary, summarise
-from simcore.planner.break_even import at_rate, finish_rate_per_s, never_idle
+from simcore.planner.break_even import at_rate
 from simcore.planner.limit_search import FloatArray, Judgement, LimitSearch, judge, search_limit
+from simcore.planner.saturation import saturation_of
 from simcore.profile.store import StoredProfile
 from simcore.scenario import Scenario
 from simcore.serving.simulation import SimulationResult, simulate
-from simcore.workload.load import mean_turns
-from simcore.workload_kinds import Workload
 
 KEEPS_UP = "keeps_up"
 START_SHARE, LIGHTEST_SHARE, HEAVIEST_SHARE = 0.85, 1e-3, 8.0  # of saturation
-OVERLOAD = 8.0  # of what a batch gives, where sessions make the load
-SESSION_LIVES, MOST_CROWD = 20, 100_000  # that a run with sessions lasts; its most requests
-LEAST_REQUESTS, NUM_TURNS = 1000, 24  # behind saturation: of a replica, of a seat
 REQUESTS_PER_USER = 10
 MOST_USERS_PER_SEAT = 64
 
@@ -108,26 +103,10 @@ class LoadBench:
 
     def _saturation(self, index: int) -> float:
         if index not in self._saturation_per_s:
-            full = never_idle(self.scenario, LEAST_REQUESTS, NUM_TURNS)
-            rate_per_s = finish_rate_per_s(self._run(full, index).request_records)
-            if self.scenario.workload.sessions is not None:
-                # Turns cannot come at once; far more sessions than can be served come instead.
-                crowd = self._crowded(rate_per_s, full.workload.num_requests or 0)
-                rate_per_s = finish_rate_per_s(self._run(crowd, index).request_records)
-            self._saturation_per_s[index] = rate_per_s
+            self._saturation_per_s[index] = saturation_of(
+                self.scenario, lambda each: self._run(each, index).request_records
+            )
         return self._saturation_per_s[index]
-
-    def _crowded(self, rate_per_s: float, least_requests: int) -> Scenario:
-        """So many sessions, for so long, that their thinking leaves no seat empty."""
-        lives = SESSION_LIVES * rate_per_s * session_life_s(self.scenario.workload)
-        return at_rate(self.scenario, OVERLOAD * rate_per_s).with_(
-            warmup_fraction=0.0,
-            **{
-                "workload.num_requests": max(least_requests, math.ceil(min(lives, MOST_CROWD))),
-                "workload.patience_s": None,
-                "deployment.max_queue": None,
-            },
-        )
 
     def _margins(self, load: float, index: int) -> FloatArray:
         margins = list(slo_margins(self._run(self.at(load), index)).values())
@@ -142,13 +121,6 @@ class LoadBench:
         if self._on_run is not None:
             self._on_run()
         return result
-
-
-def session_life_s(workload: Workload) -> float:
-    """Seconds that the thinking of one session takes on average; 0 without sessions."""
-    if workload.sessions is None:
-        return 0.0
-    return (mean_turns(workload) - 1.0) * workload.sessions.think.mean_s
 
 
 def check_searchable(scenario: Scenario, num_seeds: int) -> None:

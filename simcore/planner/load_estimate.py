@@ -7,6 +7,7 @@ recording (load/cycles.py); memory as the most that can run at once (load/limits
 docs/background/estimate.md derives it and states the error against simulation.
 """
 
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -23,11 +24,11 @@ from simcore.profile.schema import Frozen
 from simcore.profile.store import StoredProfile
 from simcore.scenario import Scenario
 from simcore.serving.setup import check_limits
-from simcore.workload.load import mean_rate_per_s
+from simcore.workload.load import at_mean_rate, mean_rate_per_s
 from simcore.workload.recorded import num_requests
 from simcore.workload_kinds import BatchArrivals, ClosedLoopArrivals
 
-__all__ = ["LoadBasis", "LoadEstimate", "estimate_load", "load_basis"]
+__all__ = ["LoadBasis", "LoadEstimate", "LoadModel", "estimate_load", "load_basis", "load_model"]
 
 COMPUTE_ELASTICITY = 0.1  # below, a running request more hardly raises the rate
 LESS = 0.9
@@ -74,6 +75,35 @@ class LoadEstimate(Frozen):
     caveats: tuple[str, ...] = Field(description="what the closed form leaves out here")
 
 
+@dataclass(frozen=True)
+class LoadModel:
+    """One service whatever its load: pricing its engine is most of the work of an estimate."""
+
+    scenario: Scenario
+    basis: LoadBasis
+    engine: Engine
+
+    @property
+    def max_rate_per_s(self) -> float:
+        """The largest rate that the whole deployment can carry."""
+        return self.engine.service.max_rate_per_s * self.scenario.deployment.replicas
+
+    def estimate(self) -> LoadEstimate:
+        """Under the scenario's own load."""
+        arrivals = self.scenario.workload.arrivals
+        if isinstance(arrivals, ClosedLoopArrivals):
+            return _closed(self.scenario, self.basis, self.engine, arrivals)
+        if isinstance(arrivals, BatchArrivals):
+            return _batch(self.scenario, self.basis, self.engine)
+        return _open(self.scenario, self.basis, self.engine)
+
+    def at_rate(self, rate_per_s: float) -> LoadEstimate:
+        """Requests arriving at another mean rate, above 0; Poisson where they had none."""
+        workload = at_mean_rate(self.scenario.workload, rate_per_s)
+        scenario = self.scenario.model_copy(update={"workload": workload})
+        return replace(self, scenario=scenario).estimate()
+
+
 def estimate_load(
     stored: StoredProfile, scenario: Scenario, basis: LoadBasis | None = None
 ) -> LoadEstimate:
@@ -83,6 +113,13 @@ def estimate_load(
     it milliseconds. Raises ScenarioError where the scenario does not fit its profile or the basis,
     or has a policy without a closed form (oracle); InfeasibleError where nothing fits into memory.
     """
+    return load_model(stored, scenario, basis).estimate()
+
+
+def load_model(
+    stored: StoredProfile, scenario: Scenario, basis: LoadBasis | None = None
+) -> LoadModel:
+    """What `estimate_load` prices before it looks at the load. Raises as it does."""
     if basis is None:
         basis = load_basis(stored, scenario)
     basis.check(stored, scenario)
@@ -92,13 +129,7 @@ def estimate_load(
         max_num_seqs=scenario.deployment.max_num_seqs,
         max_num_batched_tokens=scenario.deployment.max_num_batched_tokens,
     )
-    engine = engine_of(scenario, basis)
-    arrivals = scenario.workload.arrivals
-    if isinstance(arrivals, ClosedLoopArrivals):
-        return _closed(scenario, basis, engine, arrivals)
-    if isinstance(arrivals, BatchArrivals):
-        return _batch(scenario, basis, engine)
-    return _open(scenario, basis, engine)
+    return LoadModel(scenario, basis, engine_of(scenario, basis))
 
 
 def _open(scenario: Scenario, basis: LoadBasis, engine: Engine) -> LoadEstimate:
@@ -247,7 +278,7 @@ def _emitted(basis: LoadBasis, cycles: float) -> float:
 
 def _common(scenario: Scenario, basis: LoadBasis, engine: Engine, rate: float) -> dict[str, object]:
     """What does not depend on how requests arrive."""
-    most = engine.service.max_rate_per_s * scenario.deployment.replicas
+    most = LoadModel(scenario, basis, engine).max_rate_per_s
     limits = {
         name: None if np.isinf(getattr(engine.limits, name)) else getattr(engine.limits, name)
         for name in ("seats", "kv", "step_tokens")

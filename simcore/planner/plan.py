@@ -3,7 +3,7 @@
 import numpy as np
 
 from simcore.errors import InfeasibleError, ScenarioError
-from simcore.matching import matching_records, usable_gammas
+from simcore.matching import fitting_proposers, usable_gammas
 from simcore.planner.break_even import (
     NUM_BISECTIONS,
     NUM_GRID_RATES,
@@ -76,7 +76,8 @@ def make_plan(
     if with_capacity:
         check_searchable(scenario, DEFAULT_SEEDS)  # before the long part
     stored = stored or load_profile(scenario.profile)
-    proposers = _proposers(stored, scenario)
+    own = scenario.speculation.proposer
+    proposers = fitting_proposers(stored, scenario) if own is None else (own,)
     gammas, not_measured = _gammas(stored, scenario, proposers)
     total = sum(1 + len(found) for found in gammas.values()) * (1 + num_replications)
     total += MAX_BREAK_EVEN_RUNS * BREAK_EVEN_REPLICATIONS
@@ -128,26 +129,6 @@ def make_plan(
         sensitivity=_sensitivity(runner, shown) if with_policies else None,
         capacity=capacity,
     )
-
-
-def _proposers(stored: StoredProfile, scenario: Scenario) -> tuple[str, ...]:
-    """The scenario's proposer, or all that were measured under its contract and sampling."""
-    if scenario.speculation.proposer is not None:
-        return (scenario.speculation.proposer,)
-    found = []
-    for name in stored.profile.proposers:
-        records = [record for record in stored.profile.acceptance if record.proposer == name]
-        fits = [
-            record
-            for record in records
-            if (record.contract, record.sampling) == (scenario.contract, scenario.sampling)
-        ]
-        if fits or (records and scenario.allow_mismatch):
-            found.append(name)
-    if not found:
-        # Let the one place that knows how to say it say it.
-        matching_records(stored, scenario, next(iter(stored.profile.proposers)))
-    return tuple(found)
 
 
 def _gammas(

@@ -7,6 +7,7 @@ from pydantic import Field, JsonValue
 
 from simcore.metrics.headlines import HEADLINES, Unit
 from simcore.metrics.replicated import numbers_of
+from simcore.planner.capacity_document import Capacity, ServiceCapacity
 from simcore.planner.document import BreakEvenReport, Candidate, Plan
 from simcore.planner.recommendation import Recommendation
 from simcore.profile.schema import Frozen
@@ -14,6 +15,8 @@ from simcore.scenario import Scenario
 
 Interval = tuple[float, float]
 Key = tuple[str | None, int]  # proposer and draft length of a candidate
+SERVICES: tuple[Literal["off", "on"], ...] = ("off", "on")
+UNITS: tuple[Literal["requests/s", "users"], ...] = ("requests/s", "users")
 ORIGIN = ("specplan_version", "num_replications")
 PROFILE = ("name", "title", "source", "sha256", "identity", "proposers", "provenance")
 
@@ -69,6 +72,25 @@ class BreakEvenChange(Frozen):
     b_saturation_rate_per_s: float
 
 
+class CapacityChange(Frozen):
+    """The largest load of one service within the SLO, of both; null: not asked, or in other units.
+
+    The load is in requests a second, or of a closed loop in users.
+    """
+
+    service: Literal["off", "on"]
+    a: str | None = Field(description="label of the service")
+    b: str | None = Field(description="likewise")
+    unit: Literal["requests/s", "users"]
+    a_load: float | None = Field(description="in `unit`")
+    b_load: float | None = Field(description="in `unit`")
+    a_interval: Interval | None = Field(description="in `unit`")
+    b_interval: Interval | None = Field(description="in `unit`")
+    verdict: Literal["higher", "lower", "indistinguishable", "unknown"] = Field(
+        description="of B's load; unknown where one has none"
+    )
+
+
 class RecommendationChange(Frozen):
     """The way that ships, what it may lose and where it ends, of both; null: none was made."""
 
@@ -104,6 +126,7 @@ class PlanDiff(Frozen):
     decision: DecisionChange | None = None
     recommendation: RecommendationChange | None = None
     break_even: BreakEvenChange | None = None
+    capacity: tuple[CapacityChange, ...] = ()
     speedups: tuple[SpeedupChange, ...] = ()
     metrics: tuple[MetricChange, ...] = ()
     only_in_a: tuple[str, ...] = Field((), description="candidates")
@@ -136,6 +159,7 @@ def diff_plans(a: Plan, b: Plan) -> PlanDiff:
         decision=_decision(a, b),
         recommendation=_recommendation(a.recommendation, b.recommendation),
         break_even=_break_even(a.break_even, b.break_even),
+        capacity=tuple(_capacity(a.capacity, b.capacity)),
         speedups=tuple(c for key in both if (c := _speedup(one[key], other[key])) is not None),
         metrics=tuple(c for key in both for c in _metrics(one[key], other[key])),
         only_in_a=tuple(_name(key) for key in one if key not in other),
@@ -255,6 +279,37 @@ def _break_even(a: BreakEvenReport, b: BreakEvenReport) -> BreakEvenChange | Non
         a_saturation_rate_per_s=a.saturation_rate_per_s,
         b_saturation_rate_per_s=b.saturation_rate_per_s,
     )
+
+
+def _capacity(a: Capacity | None, b: Capacity | None) -> Iterator[CapacityChange]:
+    for service in SERVICES:
+        sides = [None if each is None else _load(getattr(each, service)) for each in (a, b)]
+        for unit in UNITS:
+            one, other = (side if side is not None and side[1] == unit else None for side in sides)
+            if one == other:
+                continue
+            yield CapacityChange(
+                service=service,
+                a=None if one is None else one[0],
+                b=None if other is None else other[0],
+                unit=unit,
+                a_load=None if one is None else one[2],
+                b_load=None if other is None else other[2],
+                a_interval=None if one is None else one[3],
+                b_interval=None if other is None else other[3],
+                verdict="unknown"
+                if one is None or other is None
+                else _separation(one[3], other[3]),
+            )
+
+
+def _load(found: ServiceCapacity) -> tuple[str, str, float, Interval]:
+    """Label, unit, load and its interval."""
+    if found.max_users is not None and found.users_interval is not None:
+        low, high = found.users_interval
+        return found.label, "users", float(found.max_users), (float(low), float(high))
+    assert found.interval is not None  # without users
+    return found.label, "requests/s", found.max_rate_per_s or 0.0, found.interval
 
 
 def _separation(a: Interval, b: Interval) -> Literal["higher", "lower", "indistinguishable"]:

@@ -32,11 +32,14 @@ def standings(
 ) -> Standings | None:
     """Rank candidates, id -> values by seed from the first on; None where none has a value.
 
-    The best has the best mean over the seeds that it has. Another is worse where the two-sided
-    1 − level interval of its paired difference from the best leaves out zero; with fewer than two
-    seeds in common nothing is. A candidate without any value is worse than one with.
+    The best has the best mean of those with the most seeds: whoever a race dropped has lost to one
+    of them, and the mean of its few seeds may owe to their luck. Another is worse where the
+    two-sided 1 − level interval of its paired difference from the best leaves out zero; with fewer
+    than two seeds in common nothing is. A candidate without any value is worse than one with.
     """
-    means = {each: _mean(found) for each, found in values.items()}
+    counts = {each: np.count_nonzero(~np.isnan(found)) for each, found in values.items()}
+    most = max(counts.values(), default=0)
+    means = {each: _mean(values[each]) for each, count in counts.items() if count == most}
     ranked = {each: mean for each, mean in means.items() if not np.isnan(mean)}
     if not ranked:
         return None

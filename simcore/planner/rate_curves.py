@@ -6,13 +6,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from simcore.errors import ScenarioError
+from simcore.matching import usable_gammas
 from simcore.metrics.estimate import Estimate
 from simcore.metrics.replicated import simulate_seeds
+from simcore.planner.batch_table import best_rows, token_times
 from simcore.planner.break_even import at_rate
-from simcore.planner.estimate import estimate_survival
-from simcore.planner.load_estimate import LoadBasis, LoadEstimate, estimate_load, load_basis
+from simcore.planner.load_estimate import LoadBasis, LoadEstimate, load_basis, load_model
 from simcore.planner.replication import Progress, at_fixed_length, run_counter
-from simcore.planner.speedup_map import batch_size_table, map_batch_sizes, speedup_map
 from simcore.policy_defaults import DraftShape, default_policy
 from simcore.profile.store import StoredProfile
 from simcore.scenario import Scenario
@@ -67,11 +67,17 @@ class SimulatedPoint:
     metrics: dict[str, Estimate]  # SIMULATED_METRICS
 
 
-def ways_to_serve(stored: StoredProfile, scenario: Scenario) -> dict[str, Scenario]:
+def ways_to_serve(
+    stored: StoredProfile,
+    scenario: Scenario,
+    *,
+    basis: LoadBasis | None = None,
+) -> dict[str, Scenario]:
     """Off, the draft length in force held fixed, and an adaptive policy; label -> scenario.
 
     Adaptive is the scenario's own policy; where that is fixed, a table of draft lengths by batch
-    from the cost law and the recorded survival. Where γ is 0, off alone.
+    from the cost law and the recorded survival. Where γ is 0, off alone. `basis` (load_basis) is
+    made where it is not given.
     """
     speculation = scenario.speculation
     proposer, gamma = speculation.proposer, speculation.num_speculative_tokens
@@ -85,28 +91,21 @@ def ways_to_serve(stored: StoredProfile, scenario: Scenario) -> dict[str, Scenar
     ways[f"{name} fixed"] = scenario
     shape = DraftShape.of(speculation)
     if not shape.is_tree:
-        table = _table(stored, scenario, proposer, gamma)
+        basis = basis or load_basis(stored, scenario)
+        table = _table(scenario, basis, proposer)
         policy = default_policy("batch_size_table", shape, table=table).model_dump(mode="json")
         ways[f"up to γ = {gamma} by batch"] = scenario.with_(**{"speculation.policy": policy})
     return ways
 
 
-def _table(
-    stored: StoredProfile, scenario: Scenario, proposer: str, gamma: int
-) -> tuple[tuple[int, int, int], ...]:
-    """Draft lengths up to γ by batch, at the context of a request in the middle of its output."""
-    requests = load_basis(stored, scenario).requests
-    context_tokens = float(np.mean(requests.prompt_tokens + requests.output_tokens / 2))
-    survivals = estimate_survival(stored, scenario, proposer)
-    domain = stored.profile.cost.domain
-    found = speedup_map(
-        stored,
-        proposer,
-        [each for length, each in survivals.items() if length <= gamma],
-        min(int(context_tokens), domain.max_context_tokens),
-        map_batch_sizes(domain.max_batch_size),
-    )
-    return batch_size_table(found, scenario.deployment.max_num_seqs)
+def _table(scenario: Scenario, basis: LoadBasis, proposer: str) -> tuple[tuple[int, int, int], ...]:
+    """Draft lengths up to γ by batch, as a recommendation makes them."""
+    gamma = scenario.speculation.num_speculative_tokens
+    usable = usable_gammas(basis.stored, scenario, proposer)
+    lengths = tuple(length for length in usable if 0 < length <= gamma)
+    seats = scenario.deployment.max_num_seqs
+    rows = best_rows(token_times(scenario, basis, lengths), seats)
+    return tuple((row.first, row.last, row.num_speculative_tokens) for row in rows)
 
 
 def rate_curves(
@@ -124,15 +123,12 @@ def rate_curves(
             "with one"
         )
     basis = basis or load_basis(stored, first)
-    top = max(estimate_load(stored, each, basis).max_rate_per_s for each in ways.values())
+    models = {label: load_model(stored, each, basis) for label, each in ways.items()}
+    top = max(each.max_rate_per_s for each in models.values())
     rates_per_s = tuple(float(rate) for rate in np.linspace(LIGHTEST * top, top, NUM_RATES))
     curves = tuple(
-        RateCurve(
-            label,
-            each,
-            tuple(estimate_load(stored, at_rate(each, rate), basis) for rate in rates_per_s),
-        )
-        for label, each in ways.items()
+        RateCurve(label, each.scenario, tuple(each.at_rate(rate) for rate in rates_per_s))
+        for label, each in models.items()
     )
     return RateCurves(rates_per_s, curves)
 

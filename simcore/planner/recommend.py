@@ -145,7 +145,7 @@ class _Recommender:
         )
         marked = self._marked(tried)
         ways = tuple(self._way(each, references, regrets, marked) for each in tried)
-        choice = choose(ways, regrets, self._plan_best())
+        choice = choose(ways, regrets)
         shipped = next(each for each in tried if each.way.label == choice.label).way
         edge = self._edge(shipped)
         found = Recommendation(

@@ -3,6 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Callable
+from typing import Any
 
 from simcore.errors import ScenarioError
 from simcore.metrics.consumption import devices_of_a_replica
@@ -189,11 +190,7 @@ def _fleet(
     static, scaled = float(24 * replicas * devices), float(sum(hours) * devices)
     price = stored.profile.identity.hardware.price_usd_per_hour
     return Fleet(
-        label=one.label,
-        proposer=one.proposer,
-        num_speculative_tokens=one.num_speculative_tokens,
-        one_replica_rate_per_s=one.max_rate_per_s or 0.0,
-        one_replica_interval=one.interval or (0.0, 0.0),
+        **_of_one(one),
         replicas=replicas,
         at_least=at_least,
         by_division=by_division,
@@ -225,13 +222,20 @@ def _reason(replicas: int, at_least: int, by_division: int) -> str:
     return found
 
 
+def _of_one(one: ServiceCapacity) -> dict[str, Any]:
+    """What a fleet repeats of its replica."""
+    return {
+        "label": one.label,
+        "proposer": one.proposer,
+        "num_speculative_tokens": one.num_speculative_tokens,
+        "one_replica_rate_per_s": one.max_rate_per_s or 0.0,
+        "one_replica_interval": one.interval or (0.0, 0.0),
+    }
+
+
 def _no_fleet(one: ServiceCapacity) -> Fleet:
     return Fleet(
-        label=one.label,
-        proposer=one.proposer,
-        num_speculative_tokens=one.num_speculative_tokens,
-        one_replica_rate_per_s=one.max_rate_per_s or 0.0,
-        one_replica_interval=one.interval or (0.0, 0.0),
+        **_of_one(one),
         replicas=None,
         at_least=None,
         by_division=None,

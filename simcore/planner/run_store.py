@@ -95,6 +95,11 @@ class RunStore:
         self._connection.register("asked", asked)
         try:
             return _table(self._connection.sql(query))
+        except duckdb.Error as error:
+            raise StoreError(
+                f"cannot read {self.path}: {_first_line(error)}; restore it from a copy, or choose "
+                "another store and run again"
+            ) from None
         finally:
             self._connection.unregister("asked")
 
@@ -122,7 +127,7 @@ def _connect(path: Path | None) -> Any:
     except OSError as error:
         raise StoreError(f"cannot make {path.parent}: {error.strerror}; choose another") from None
     except duckdb.Error as error:
-        if "lock" in str(error).lower():
+        if "set lock" in str(error).lower():  # a damaged file has blocks in its message
             raise StoreError(
                 f"{path} is in use by another process; wait until its sweep has ended, or choose "
                 "another store"

@@ -3,8 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from simcore.cost.price import law_tables
 from simcore.errors import ScenarioError
+from simcore.planner.batch_table import TokenTimes, best_rows
 from simcore.planner.speedup import CycleSurvival, SpeedupPoint, speedup_point
 from simcore.profile.store import StoredProfile
 
@@ -56,25 +59,23 @@ def speedup_map(
 def batch_size_table(
     found: SpeedupMap, max_batch_size: int, *, least_speedup: float = 1.0
 ) -> tuple[tuple[int, int, int], ...]:
-    """Rows (first, last, draft length) of the fastest draft by batch; 0 where none pays.
+    """Rows (first, last, draft length) up to `max_batch_size`, as `best_rows` makes them of a map.
 
     A batch between two of the map goes with the larger one; beyond the map its last row goes on.
-    Drafts of at most `least_speedup` do not pay.
+    Drafts of at most `least_speedup` do not pay: there the length is 0.
     """
-    rows: list[tuple[int, int, int]] = []
-    first = 1
-    for batch, points in zip(found.batch_sizes, found.points, strict=True):
-        if first > max_batch_size:
-            break
-        paying = [p for p in points if p is not None and p.speedup > least_speedup]
-        length = max(paying, key=lambda p: p.speedup).gamma if paying else 0
-        last = min(batch, max_batch_size)
-        if rows and rows[-1][2] == length:
-            rows[-1] = (rows[-1][0], last, length)
-        else:
-            rows.append((first, last, length))
-        first = last + 1
-    return tuple(rows)
+    sizes = np.arange(1, max_batch_size + 1)
+    places = np.minimum(np.searchsorted(found.batch_sizes, sizes), len(found.batch_sizes) - 1)
+    steps = {0: np.full(len(found.batch_sizes), 1.0 / least_speedup)}  # plain steps a token takes
+    for column, survival in enumerate(found.survivals):
+        own = [row[column] for row in found.points]
+        taken = np.array([np.inf if each is None else 1.0 / each.speedup for each in own])
+        steps[survival.gamma] = np.minimum(steps.get(survival.gamma, np.inf), taken)
+    lengths = tuple(sorted(steps))
+    by_size = np.array([steps[length][places] for length in lengths])
+    times = TokenTimes(sizes, lengths, by_size, np.ones(len(sizes)))
+    rows = best_rows(times, max_batch_size, least_gain=0.0)
+    return tuple((row.first, row.last, row.num_speculative_tokens) for row in rows)
 
 
 def break_even_acceptance(point: SpeedupPoint, num_draft_tokens: int) -> float:

@@ -99,6 +99,7 @@ class _Runner:
         self._runs: dict[tuple[int, int], Run] = {}  # (configuration, seed counted from 0)
         self._asked: set[str] = set()
         self.refused: dict[int, str] = {}  # configuration -> reason
+        self._refused_keys: set[str] = set()
         self.num_simulated = 0
 
     def do(self, counts: Mapping[int, int]) -> None:
@@ -110,10 +111,11 @@ class _Runner:
         done = len(known)
         self._tell(done, len(wanted))
         for outcome in outcomes(missing, jobs=self._workers.jobs, dask=self._workers.dask):
-            self._check_code(outcome.rows)
+            self._check_rows(outcome.rows, wanted)
             self._store.add(outcome.rows)
             for refusal in outcome.refusals:
                 self.refused[wanted[refusal.key][0]] = refusal.reason
+                self._refused_keys.add(refusal.key)
             done += len(outcome.rows) + len(outcome.refusals)
             self.num_simulated += len(outcome.rows)
             self._tell(done, len(wanted))
@@ -129,11 +131,7 @@ class _Runner:
     @property
     def num_reused(self) -> int:
         """Runs that somebody had done before."""
-        return len(self._asked) - self.num_simulated - len(self.refused_keys())
-
-    def refused_keys(self) -> set[str]:
-        """Keys of runs that cannot be."""
-        return {run.key for (index, _), run in self._runs.items() if index in self.refused}
+        return len(self._asked - self._refused_keys) - self.num_simulated
 
     def _run(self, index: int, seed: int) -> Run:
         if (index, seed) not in self._runs:
@@ -149,11 +147,18 @@ class _Runner:
             self._progress(done, total)
 
     @staticmethod
-    def _check_code(rows: Iterable[dict[str, object]]) -> None:
+    def _check_rows(rows: Iterable[dict[str, object]], wanted: Mapping[str, object]) -> None:
+        """What is kept under a key must be the run of that key."""
         if any(row["simulator_sha256"] != simulator_sha256() for row in rows):
             raise StoreError(
                 "a worker runs another version of the simulator than this process, so its numbers "
                 "are not kept; install the same specplan on every worker"
+            )
+        if any(row["key"] not in wanted for row in rows):
+            raise StoreError(
+                "a worker has read other recorded requests than this process under the same path, "
+                "so its numbers are not kept; give every worker the same files, and leave them as "
+                "they are while the sweep runs"
             )
 
 
@@ -259,7 +264,8 @@ def _result(
     values = objective_values(space, rows)
     verdicts: dict[int, Verdict] = {}
     for indices in _by_question(grid, values).values():
-        verdicts |= verdicts_of(rank(space, {i: values[i] for i in indices}), indices)
+        level = race_level(len(indices), num_rounds=1)
+        verdicts |= verdicts_of(rank(space, {i: values[i] for i in indices}, level), indices)
     table = configuration_table(space, grid, rows, verdicts)
     refused = [Omission(made[i].labels, reason) for i, reason in sorted(runner.refused.items())]
     return SweepResult(

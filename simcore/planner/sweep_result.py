@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from simcore.metrics.estimate import estimate
-from simcore.planner.race import LEVEL, Standings, Values, standings
+from simcore.planner.race import Standings, Values, standings
 from simcore.planner.run_table import LARGEST, METRICS
 from simcore.planner.sweep_grid import Grid, Omission
 from simcore.planner.sweep_space import LOAD, SweepSpace
@@ -76,7 +76,7 @@ def with_labels(rows: "pd.DataFrame", grid: Grid) -> "pd.DataFrame":
     return pd.concat([rows[["configuration"]], labels, rows.iloc[:, 1:]], axis=1)
 
 
-def rank(space: SweepSpace, values: dict[int, Values], level: float = LEVEL) -> Standings | None:
+def rank(space: SweepSpace, values: dict[int, Values], level: float) -> Standings | None:
     """Standings of the configurations under one load; None where no run has the objective."""
     return standings(values, larger_is_better=space.objective in LARGEST, level=level)
 

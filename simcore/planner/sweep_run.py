@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from simcore.acceptance.trace import TraceSet
 from simcore.errors import ProfileError, SpecplanError
 from simcore.metrics.summary import summarise
-from simcore.planner.run_key import simulator_sha256
+from simcore.planner.run_key import run_key, simulator_sha256
 from simcore.planner.run_table import RESULTS_VERSION, Row, metrics_row
 from simcore.profile.store import StoredProfile, load_profile
 from simcore.scenario import Scenario
@@ -82,7 +82,7 @@ def run_row(run: Run) -> Row:
     _keep(_memory.traces, recordings, result.model.traces)
     scenario = run.scenario.model_dump(mode="json", exclude={"name"})
     return {
-        "key": run.key,
+        "key": run_key(run.scenario, stored.content_hash),  # of what this process has read
         "results_version": RESULTS_VERSION,
         "specplan_version": specplan_version(),
         "simulator_sha256": simulator_sha256(),

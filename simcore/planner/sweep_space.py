@@ -19,6 +19,7 @@ from simcore.validation import describe_validation_error
 
 LOAD = "load_rate_per_s"  # axis: mean offered requests a second, whatever kind of arrivals
 TREE = "tree"  # axis: draft trees
+SEED = "seed"  # counted by `seeds`, never an axis
 MAX_CONFIGURATIONS = 100_000
 PATHS = ("profile", *(f"workload.{path}" for path in DATA_PATHS))
 
@@ -98,6 +99,15 @@ class SweepSpace(Frozen):
     def _check_objective(self) -> Self:
         if self.objective not in OBJECTIVES:
             raise ValueError(f"objective {self.objective!r}; expected one of {list(OBJECTIVES)}")
+        return self
+
+    @model_validator(mode="after")
+    def _check_seed(self) -> Self:
+        if SEED in self.axes:
+            raise ValueError(
+                "the seed is no axis: every configuration runs under the scenario's seed and the "
+                "next ones; give their number as seeds"
+            )
         return self
 
     @model_validator(mode="after")

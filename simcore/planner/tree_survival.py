@@ -54,14 +54,6 @@ def chain_nodes(survival: CycleSurvival) -> tuple[NodeView, ...]:
     """The drafts of a chain as nodes of a tree; beside survival the power of one rate α."""
     rates = survival.acceptance_rate ** np.arange(1, survival.gamma + 1)
     return tuple(
-        NodeView(
-            node=place.node,
-            parent=place.parent,
-            depth=place.depth,
-            path=place.path,
-            probability=place.probability,
-            positional_probability=float(rates[place.node]),
-            x=place.x,
-        )
+        NodeView(**vars(place), positional_probability=float(rates[place.node]))
         for place in layout(chain(survival.gamma), survival.survival)
     )

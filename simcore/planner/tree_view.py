@@ -100,15 +100,7 @@ def view_tree(
         positional_tokens=expected_tokens(by_depth),
         one_vector_tokens=expected_tokens(node_probabilities(tree, one_vector)),
         nodes=tuple(
-            NodeView(
-                node=place.node,
-                parent=place.parent,
-                depth=place.depth,
-                path=place.path,
-                probability=place.probability,
-                positional_probability=float(by_depth[place.node]),
-                x=place.x,
-            )
+            NodeView(**vars(place), positional_probability=float(by_depth[place.node]))
             for place in layout(tree, joint.tolist())
         ),
     )

@@ -288,7 +288,7 @@ def _draws(
         for each in PLAN_HEADLINES:
             numbers[each.name, each.unit] = number_of(of_on, each.metric)
         if case is not None:
-            numbers["capacity", "requests/s"] = _capacity(case.at_gamma(gammas[0]), truth)
+            numbers["saturation", "requests/s"] = _capacity(case.at_gamma(gammas[0]), truth)
         for key, value in numbers.items():
             values.setdefault(key, []).append(value)
     return {key: np.array(found) for key, found in values.items()}

@@ -1,8 +1,8 @@
 """A profile as files that were handed over: a zip, or profile.json with its tables, in a folder.
 
 What is handed over may come from anybody. Only JSON and Parquet are read, under the names of
-docs/profile-format.md and within limits; nothing is executed or unpickled, and no name in a zip
-says where anything is written.
+docs/reference/profile-format.md and within limits; nothing is executed or unpickled, and no name
+in a zip says where anything is written.
 """
 
 import io

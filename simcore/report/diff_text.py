@@ -8,6 +8,7 @@ from pydantic import JsonValue
 from simcore.metrics.headlines import Headline
 from simcore.planner.plan_diff import (
     BreakEvenChange,
+    CapacityChange,
     MetricChange,
     PlanDiff,
     RecommendationChange,
@@ -66,6 +67,7 @@ def _result_lines(found: PlanDiff) -> list[str]:
         lines += [f"  decision B: {one_line(found.decision.b)}"]
     lines += [] if found.recommendation is None else _ways(found.recommendation)
     lines += ["  break-even: the same"] if found.break_even is None else _edge(found.break_even)
+    lines += [line for each in found.capacity for line in _capacity(each)]
     for side, names in (("A", found.only_in_a), ("B", found.only_in_b)):
         if names:
             lines.append(f"  candidates only in {side}: {'; '.join(map(one_line, names))}")
@@ -114,6 +116,23 @@ def _edge(change: BreakEvenChange) -> list[str]:
     saturations = change.a_saturation_rate_per_s, change.b_saturation_rate_per_s
     if saturations[0] != saturations[1]:
         lines.append(f"  sustained when off: A {rate(saturations[0])}, B {rate(saturations[1])}")
+    return lines
+
+
+def _capacity(change: CapacityChange) -> list[str]:
+    sides = (
+        ("A", change.a, change.a_load, change.a_interval),
+        ("B", change.b, change.b_load, change.b_interval),
+    )
+    lines = []
+    for side, name, load, spread in sides:
+        shown = "not searched"
+        if name is not None and spread is not None:
+            ends = f"{rate(spread[0], change.unit)} to {rate(spread[1], change.unit)}"
+            shown = f"{one_line(name)}: {rate(load, change.unit)} ({ends})"
+        lines.append(f"  capacity {change.service} {side}, {shown}")
+    if change.verdict != "unknown":
+        lines.append(f"  capacity {change.service} of B: {change.verdict}")
     return lines
 
 

@@ -7,6 +7,7 @@ import plotly.graph_objects as go
 
 from simcore.planner.crossover import is_geometric
 from simcore.planner.crossover_document import Axis, Cell, CrossoverMap
+from simcore.report.map_marks import border, hatch
 from simcore.report.style import GREY, TEXT_COLOUR, label, new_figure
 from simcore.report.units import digits, seconds
 
@@ -25,8 +26,6 @@ LEAST_SPAN, MOST_SPAN = 0.15, 2.0
 MOST_NUMBERS = 24  # columns whose numbers still fit
 MOST_LABELS = 10
 WHOLE = 1000  # from here on without decimals
-HATCH_BAND = 0.24  # of a cell's height, at its top and at its bottom: the number stays free
-HATCH_STEPS = 4
 STATES = {
     "measured": "inside the measured cost domain",
     "extrapolated": "extrapolated",
@@ -164,7 +163,7 @@ def _round_ratios(size: float) -> list[float]:
     return [float(f"{each:.2g}" if step > 1.1 else f"{each:.3g}") for each in powers]  # noqa: PLR2004
 
 
-# --- marks, in places of the grid: cell (row, column) is the unit square around (column, row) ---
+# --- marks, in places of the grid (map_marks.py) ---
 
 
 def _refused(figure: go.Figure, found: CrossoverMap) -> None:
@@ -183,36 +182,16 @@ def _refused(figure: go.Figure, found: CrossoverMap) -> None:
 
 
 def _hatch(figure: go.Figure, found: CrossoverMap) -> None:
-    """Diagonal strokes along the top and the bottom of every cell outside the measured domain."""
-    x: list[float | None] = []
-    y: list[float | None] = []
-    for row, column, cell in _cells(found):
-        if cell.state != "extrapolated":
-            continue
-        for bottom in (row - 0.5, row + 0.5 - HATCH_BAND):
-            for step in range(HATCH_STEPS):
-                left = column - 0.5 + step / HATCH_STEPS
-                x += [left, left + 1.0 / HATCH_STEPS, None]
-                y += [bottom, bottom + HATCH_BAND, None]
-    if x:
-        _lines(figure, x, y, "hatched: outside the measured domain", width=1.2, rim=False)
+    cells = [(row, column) for row, column, cell in _cells(found) if cell.state == "extrapolated"]
+    if cells:
+        _lines(figure, *hatch(cells), "hatched: outside the measured domain", width=1.2, rim=False)
 
 
 def _outline(figure: go.Figure, found: CrossoverMap) -> None:
     """The border of the measured cells, the edge of the map included."""
-    inside = np.array([[cell.state == "measured" for cell in row] for row in found.cells])
-    if not inside.any():
-        return
-    padded = np.pad(inside, 1)
-    x: list[float | None] = []
-    y: list[float | None] = []
-    for row, column in np.argwhere(padded[1:, 1:-1] != padded[:-1, 1:-1]):
-        x += [column - 0.5, column + 0.5, None]
-        y += [row - 0.5, row - 0.5, None]
-    for row, column in np.argwhere(padded[1:-1, 1:] != padded[1:-1, :-1]):
-        x += [column - 0.5, column - 0.5, None]
-        y += [row - 0.5, row + 0.5, None]
-    _lines(figure, x, y, "measured domain", width=2.0, dash="dot")
+    inside = [[cell.state == "measured" for cell in row] for row in found.cells]
+    if any(map(any, inside)):
+        _lines(figure, *border(inside), "measured domain", width=2.0, dash="dot")
 
 
 def _break_even(figure: go.Figure, found: CrossoverMap) -> None:

@@ -69,7 +69,7 @@ POINT_MEANINGS: Mapping[str, str] = {
 
 
 def meaning(metric: str) -> str:
-    """The definition of a summary's number in plain words; docs/metrics.md has its formula."""
+    """A summary's number in plain words; docs/reference/metrics.md has its formula."""
     if metric in MEANINGS:
         return MEANINGS[metric]
     latency, point = metric.split(".")

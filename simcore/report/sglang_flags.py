@@ -146,6 +146,7 @@ def sglang_settings(choice: Choice, version: Version) -> EngineSettings:
     else:
         argv += ["--device", "cpu"]
     argv += _scheduler_flags(choice)
+    argv += ["--enable-metrics"]  # the plan's alerts read them
     notes = (*common_notes(choice), *kv_note(choice), *draft_notes(choice), *_own_notes(choice))
     files = () if adaptive is None else (SettingsFile(ADAPTIVE_FILE, adaptive),)
     return EngineSettings("SGLang", str(version), tuple(argv), notes, refusal, files)

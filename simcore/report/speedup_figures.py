@@ -7,6 +7,7 @@ import plotly.graph_objects as go
 
 from simcore.planner.speedup import CycleSurvival, SpeedupPoint
 from simcore.planner.speedup_map import SpeedupMap
+from simcore.report.map_marks import Strokes, border, hatch
 from simcore.report.style import (
     BLUE,
     GREY,
@@ -25,14 +26,13 @@ LEAST_REACH = 0.5  # the scale reaches at least from 1/√2 to √2 times
 SCALE_TICKS = (0.125, 0.25, 0.5, 0.7, 1.0, 1.4, 2.0, 4.0, 8.0)
 LIGHT, DARK, DARKEST = "#FFFFFF", "#222222", 0.85  # 4 : 1 on every colour of the scale
 HEIGHT_PX = 480  # the legend takes its share
-CORNER = (0.4, 0.32)  # of a cell, where its mark stands
 MAX_LINES = 6  # as many as a picture has colours for
 
 
 def speedup_map_figure(found: SpeedupMap) -> go.Figure:
     """S by batch and draft, the colour centred at 1; the measured domain is outlined.
 
-    A triangle marks cells outside it: their time is extrapolated. An empty cell was not measured.
+    Cells outside it are hatched: their time is extrapolated. An empty cell was not measured.
     """
     figure = new_figure(
         f"Speed-up S, {label(found.proposer)}, context {found.context_tokens:,} tokens",
@@ -149,52 +149,24 @@ def _write_numbers(figure: go.Figure, found: SpeedupMap, reach: float) -> None:
 
 
 def _outline(figure: go.Figure, found: SpeedupMap) -> None:
-    """The border of the measured domain, and a mark in every cell beyond it."""
-    inside = {
-        (column, row)
-        for row, points in enumerate(found.points)
-        for column, point in enumerate(points)
-        if point is not None and not point.is_extrapolated
-    }
+    """The border of the measured domain, and strokes across every cell beyond it."""
+    inside = [[p is not None and not p.is_extrapolated for p in row] for row in found.points]
     outside = [
-        (column, row)
+        (row, column)
         for row, points in enumerate(found.points)
         for column, point in enumerate(points)
         if point is not None and point.is_extrapolated
     ]
-    if inside:
-        x, y = _border(inside)
-        figure.add_scatter(
-            x=x,
-            y=y,
-            mode="lines",
-            name="measured domain",
-            line={"color": TEXT_COLOUR, "width": 3},
-            hoverinfo="skip",
-        )
+    if any(map(any, inside)):
+        _lines(figure, border(inside), "measured domain", 3.0, TEXT_COLOUR)
     if outside:
-        figure.add_scatter(
-            x=[column + CORNER[0] for column, _ in outside],
-            y=[row + CORNER[1] for _, row in outside],
-            mode="markers",
-            name="outside: extrapolated",
-            marker={"symbol": "triangle-ne", "size": 9, "color": GREY},
-            hoverinfo="skip",
-        )
+        _lines(figure, hatch(outside), "hatched: extrapolated", 1.2, GREY)
 
 
-def _border(cells: set[tuple[int, int]]) -> tuple[list[float | None], list[float | None]]:
-    """Every edge between a cell inside and one that is not."""
-    x: list[float | None] = []
-    y: list[float | None] = []
-    for column, row in sorted(cells):
-        for step_x, step_y in ((1, 0), (-1, 0), (0, 1), (0, -1)):
-            if (column + step_x, row + step_y) in cells:
-                continue
-            middle_x, middle_y = column + step_x / 2, row + step_y / 2
-            x += [middle_x - step_y / 2, middle_x + step_y / 2, None]
-            y += [middle_y - step_x / 2, middle_y + step_x / 2, None]
-    return x[:-1], y[:-1]
+def _lines(figure: go.Figure, strokes: Strokes, name: str, width: float, colour: str) -> None:
+    x, y = strokes
+    line = {"color": colour, "width": width}
+    figure.add_scatter(x=x, y=y, mode="lines", name=name, line=line, hoverinfo="skip")
 
 
 def _log(point: SpeedupPoint | None) -> float | None:

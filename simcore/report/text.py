@@ -8,7 +8,7 @@ from simcore.planner.document import Candidate, Plan
 from simcore.profile.store import StoredProfile
 from simcore.report.recommendation_view import recommendation_sentences, standing
 from simcore.report.units import digits, dollars, giga, joules, seconds, watts
-from simcore.report.view import served_name
+from simcore.report.view import missed_slo, served_name
 
 LATENCY_HEADER = ("", "mean", "p50", "p90", "p95", "p99")
 
@@ -18,6 +18,7 @@ def plan_text(plan: Plan) -> str:
     lines = [
         f"Decision: {served_name(plan)}",
         plan.decision.reason,
+        *missed_slo(plan),
         f"Break-even: {plan.break_even.reason}.",
         *recommendation_sentences(plan)[1:],
         "",

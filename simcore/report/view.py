@@ -32,6 +32,7 @@ from simcore.report.units import (
     watts,
 )
 from simcore.report.workload_words import load_words
+from simcore.scenario import EVERY_LIMIT
 
 
 @dataclass(frozen=True)
@@ -138,11 +139,26 @@ def verdict_sentence(plan: Plan) -> str:
     )
     found += f"{high:.3f})"
     if decision.choice == "speculate":
-        return f"Speculate with {served_name(plan)}: the mean request is {found}."
-    return (
-        f"Serve without speculation: the best candidate, {candidate_name(best_of(plan))}, would "
-        f"make the mean request {found}."
-    )
+        sentence = f"Speculate with {served_name(plan)}: the mean request is {found}."
+    else:
+        sentence = (
+            f"Serve without speculation: the best candidate, {candidate_name(best_of(plan))}, "
+            f"would make the mean request {found}."
+        )
+    return " ".join([sentence, *missed_slo(plan)])
+
+
+def missed_slo(plan: Plan) -> list[str]:
+    """One sentence where no candidate meets the SLO at this load, however much faster it is."""
+    shares = plan.scenario.slo.required_shares()
+    asked = shares.get(EVERY_LIMIT, next(iter(shares.values())) if len(shares) == 1 else 0.0)
+    found = [each.goodput_fraction or 0.0 for each in plan.candidates]
+    if not plan.scenario.slo.limits() or max(found) >= asked:
+        return []
+    return [
+        f"Yet no candidate meets the SLO at this load: {100 * max(found):.1f} % of the requests "
+        f"are within it at most, {100 * asked:g} % are asked for."
+    ]
 
 
 def basis_sentence(plan: Plan) -> str:
@@ -240,13 +256,21 @@ def _missing_table(plan: Plan) -> Table:
 
 def _curve_table(plan: Plan) -> Table:
     edge = plan.break_even
-    rows = tuple((rate(point.rate_per_s), ratio(point.speedup)) for point in edge.curve)
+    rows = tuple(
+        (
+            rate(point.rate_per_s),
+            interval(point.speedup, point.interval),
+            "grows for ever" if point.is_beyond_saturation else "steady",
+        )
+        for point in edge.curve
+    )
     caption = f"Speed-up against load: {edge_name(plan)}"
     source = (
         f"Simulated with common random numbers; without speculation the service sustains "
         f"{rate(edge.saturation_rate_per_s)}."
     )
-    return Table(caption, ("offered load", "speed-up of mean E2E"), rows, source)
+    header = ("offered load", "speed-up of mean E2E (95 % interval)", "queue without speculation")
+    return Table(caption, header, rows, source)
 
 
 def edge_name(plan: Plan) -> str:

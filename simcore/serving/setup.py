@@ -12,7 +12,13 @@ from simcore.cost.price import LawTables, law_tables
 from simcore.cost.regime import check_regimes
 from simcore.engines import RULES, sglang_step_slots
 from simcore.errors import InfeasibleError, ScenarioError
-from simcore.matching import acceptance_model, load_traces, matching_records, mismatches
+from simcore.matching import (
+    acceptance_model,
+    fitting_proposers,
+    load_traces,
+    matching_records,
+    mismatches,
+)
 from simcore.profile.schema import OWN_MODEL_KINDS, Proposer
 from simcore.profile.store import StoredProfile
 from simcore.records import Record, Records, new_record
@@ -268,11 +274,16 @@ def _prefixes(scenario: Scenario, batch: RequestBatch, budget: KVBudget) -> Pref
 
 
 def first_fitting(stored: StoredProfile, scenario: Scenario) -> str:
-    """The first proposer measured under the scenario's contract and sampling, else the first."""
-    for record in stored.profile.acceptance:
-        if (record.contract, record.sampling) == (scenario.contract, scenario.sampling):
-            return record.proposer
-    return next(iter(stored.profile.proposers))
+    """The proposer of the first record of one that fits the scenario's contract and domains.
+
+    Whose recordings plain decoding replays where no proposer is named. Where none fits, the first
+    of the profile: reading its records says what is wrong.
+    """
+    try:
+        fitting = fitting_proposers(stored, scenario)
+    except ScenarioError:
+        return next(iter(stored.profile.proposers))
+    return next(each.proposer for each in stored.profile.acceptance if each.proposer in fitting)
 
 
 def check_limits(scenario: Scenario) -> None:

@@ -307,6 +307,29 @@ def test_the_fewest_replicas_meet_the_rate_and_one_less_does_not_surely(fleets, 
         assert fleet.num_devices == fleet.replicas
 
 
+def test_under_other_seeds_the_replicas_found_meet_the_slo_and_too_few_miss_it(
+    fleets, good_profile
+):
+    for fleet, gamma in ((fleets.off, 0), (fleets.on, fleets.on.num_speculative_tokens)):
+        fresh = _scenario(
+            good_profile,
+            seed=4711,
+            **{
+                "workload.num_requests": 4000,
+                "speculation.proposer": fleet.proposer,
+                "speculation.num_speculative_tokens": gamma,
+            },
+        )
+
+        def margin(count, fresh=fresh):
+            service = fresh.with_(**{"deployment.replicas": count})
+            return LoadBench(service, good_profile, 3, None).judge(25.0).mean_margin
+
+        assert margin(fleet.replicas) > 0.0
+        assert fleet.at_least > 1
+        assert margin(fleet.at_least - 1) < 0.0
+
+
 def test_a_rate_that_one_replica_bears_takes_one(fleets, good_profile):
     rate_per_s = 0.8 * fleets.off.one_replica_interval[0]
     found = find_replicas(

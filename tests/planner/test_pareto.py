@@ -109,7 +109,7 @@ def test_what_ships_is_on_the_front_eligible_surely_faster_and_the_simplest_of_i
             )
         )
         regrets[label] = np.array(regret)
-    found = choose(tuple(ways), regrets, "way 0")
+    found = choose(tuple(ways), regrets)
     shipped = next(each for each in ways if each.label == found.label)
     paying = [
         each
@@ -129,6 +129,20 @@ def test_what_ships_is_on_the_front_eligible_surely_faster_and_the_simplest_of_i
         ]
         simplest = min(SIMPLICITY.index(each.kind) for each in as_good)
         assert SIMPLICITY.index(shipped.kind) <= simplest
+        alike = [each.label for each in paying if each.kind == shipped.kind]
+        assert regrets[shipped.label].mean() == min(regrets[each].mean() for each in alike)
         front = {each.label for each in ways[1:] if each.is_eligible and not each.dominated_by}
         assert set(found.equals) <= front - {found.label}
         assert found.is_sure == (not found.equals)
+
+
+def test_a_way_that_surely_pays_ships_where_what_dominates_it_does_not_surely_pay():
+    ways = (
+        way("off", "off", (1.0, 1.0)),
+        way("fixed", "sure", (1.1, 1.3), dominated_by="unsure"),
+        way("tree", "unsure", (0.9, 1.9)),
+    )
+    regrets = {"off": np.full(COUNT, 0.3), "sure": np.full(COUNT, 0.1), "unsure": np.zeros(COUNT)}
+    assert choose(ways, regrets, "sure").label == "sure"
+    misses = (ways[0], ways[1].model_copy(update={"keeps_slo_as_off": False}), ways[2])
+    assert choose(misses, regrets, "sure").label == "off"

@@ -10,11 +10,19 @@ from simcore.matching import load_traces, matching_records
 from simcore.planner.break_even import BreakEven, saturation_rate_per_s
 from simcore.planner.decision import decide
 from simcore.planner.estimate import estimate
+from simcore.planner.load_bench import LoadBench
 from simcore.planner.plan import make_plan
-from simcore.planner.replication import Replication, Runner, ratio_interval
+from simcore.planner.replication import (
+    Replication,
+    Runner,
+    at_fixed_length,
+    ratio_interval,
+    replications,
+)
 from simcore.planner.speedup import trace_survival
-from simcore.profile.store import write_profile
+from simcore.profile.store import StoredProfile, load_profile, write_profile
 from simcore.report.write import write_report
+from simcore.scenario_files import open_scenario
 from tests.factories import Recording, make_profile, make_scenario, sampled
 
 LENGTHS = {
@@ -102,6 +110,22 @@ def test_every_measured_gamma_up_to_eight_is_compared_for_every_proposer(recorde
     expected = {(name, g) for name in ("ngram", "draft_model") for g in range(1, 9)}
     assert seen == expected | {(None, 0)}
     assert plan.not_measured == ()
+
+
+def test_a_proposer_that_was_not_measured_on_the_domains_is_no_candidate(recorded_profile):
+    profile = recorded_profile.profile
+    records = tuple(
+        each.model_copy(update={"domain": "prose"})
+        if (each.proposer, each.domain) == ("ngram", "code")
+        else each
+        for each in profile.acceptance
+    )
+    changed = profile.model_copy(update={"acceptance": records})
+    partly = StoredProfile(changed, recorded_profile.folder)
+    changes = {"speculation.proposer": None, "workload.domains": {"code": 1.0}}
+    plan = _plan(partly, num_replications=2, **changes)
+    assert {each.proposer for each in plan.candidates} == {None, "draft_model"}
+    assert "ngram" in {each.proposer for each in _plan(recorded_profile, 2, **changes).candidates}
 
 
 def test_a_published_profile_lists_what_it_did_not_measure(load_bundled):
@@ -203,13 +227,26 @@ def test_the_saturation_rate_does_not_depend_on_the_queue_or_the_number_of_probe
     def rate(**changes):
         scenario = make_scenario(recorded_profile, **{**BASE, **changes})
         runner = Runner(scenario, recorded_profile)
-        return saturation_rate_per_s(runner, "draft_model", Replication(0, 0))
+        return saturation_rate_per_s(runner, "draft_model", (Replication(0, 0),))
 
     free = rate()
     assert rate(**{"deployment.max_queue": 2}) == free
     assert rate(**{"workload.patience_s": 0.1}) == free
     # Eight seats or 28, the window measures full seats: a little more throughput, not many times.
     assert 1.0 < rate(**{"deployment.max_num_seqs": 28}) / free < 3.0
+
+
+@pytest.mark.parametrize("name", ["h100_chat", "agent_sessions"])
+def test_a_plan_and_a_capacity_agree_on_what_the_service_sustains_without_speculation(name):
+    scenario = open_scenario(name)
+    stored = load_profile(scenario.profile)
+    assert scenario.speculation.proposer is not None
+    plain = at_fixed_length(scenario, scenario.seed, scenario.speculation.proposer, 0)
+    expected = LoadBench(plain, stored, 5, None).saturation_rate_per_s()
+    runner = Runner(scenario, stored)
+    truths = replications(scenario.seed, 8)
+    found = saturation_rate_per_s(runner, scenario.speculation.proposer, truths)
+    assert found == pytest.approx(expected, rel=0.03)
 
 
 def test_a_candidate_that_breaks_the_slo_is_not_shipped(good_profile):

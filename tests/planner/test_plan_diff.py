@@ -1,6 +1,7 @@
 """Two plans compared: nothing where they are the same, else exactly what changed."""
 
 import json
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -10,9 +11,11 @@ from simcore import diff_plans
 from simcore.planner.document import Plan
 from simcore.planner.plan import make_plan
 from simcore.planner.plan_diff import PlanDiff, _separation, diff_scenarios
+from simcore.planner.plan_file import read_plan
 from simcore.report.diff_text import diff_text
 from tests.factories import make_scenario
 
+EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "h100_chat"
 SMALL = {"workload.num_requests": 40, "speculation.proposer": "draft_model"}
 
 
@@ -65,6 +68,27 @@ def test_another_rate_is_named_with_both_values(plan, recorded_profile):
     )
     goodput = [each for each in found.metrics if each.metric == "output_rate_tokens_per_s"]
     assert all(each.relative > 0.1 for each in goodput)
+
+
+def test_capacities_are_compared_by_their_intervals_and_a_missing_one_is_named(plan):
+    with_one = plan.model_copy(update={"capacity": read_plan(EXAMPLE).capacity})
+    missing = diff_plans(plan, with_one)
+    assert not missing.is_empty
+    assert {(each.service, each.a, each.verdict) for each in missing.capacity} == {
+        ("off", None, "unknown"),
+        ("on", None, "unknown"),
+    }
+    assert "capacity off A, not searched" in diff_text(missing)
+    assert diff_plans(with_one, with_one).is_empty
+    low, high = with_one.capacity.off.interval
+    width = high - low
+    for shift, verdict in ((0.5 * width, "indistinguishable"), (2 * width, "higher")):
+        interval = (low + shift, high + shift)
+        off = with_one.capacity.off.model_copy(update={"interval": interval})
+        capacity = with_one.capacity.model_copy(update={"off": off})
+        found = diff_plans(with_one, with_one.model_copy(update={"capacity": capacity}))
+        assert [(each.service, each.verdict) for each in found.capacity] == [("off", verdict)]
+        assert f"capacity off of B: {verdict}" in diff_text(found)
 
 
 def test_version_and_profile_hash_are_inputs(plan):

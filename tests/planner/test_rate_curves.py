@@ -52,6 +52,16 @@ def test_every_point_is_the_closed_form_at_its_rate(curves, stored):
             assert curve.points[place].tpot_s == pytest.approx(alone.tpot_s, rel=1e-9)
 
 
+def test_the_table_decodes_as_fast_as_off_and_the_fixed_length_at_every_rate(curves):
+    off, fixed, table = (curve.points for curve in curves.curves)
+    for points in zip(off, fixed, table, strict=True):
+        if all(each.is_stable for each in points):
+            # Rows that gain less than 1 % are left out; batches spread about their mean.
+            assert points[2].tpot_s <= 1.02 * min(points[0].tpot_s, points[1].tpot_s)
+    lengths = [row[2] for row in curves.curves[2].scenario.speculation.policy.table]
+    assert lengths == sorted(lengths, reverse=True)
+
+
 def test_the_rates_reach_the_most_that_any_way_can_carry(curves, stored):
     most = max(estimate_load(stored, each.scenario).max_rate_per_s for each in curves.curves)
     assert curves.rates_per_s[-1] == pytest.approx(most)

@@ -97,6 +97,28 @@ def test_a_store_in_use_is_one_clear_error_and_stays_whole(row, tmp_path):
         assert len(store) == 1
 
 
+@pytest.mark.parametrize("damaged", ["header", "first block", "middle"])
+def test_a_damaged_store_is_one_sentence_and_not_said_to_be_in_use(row, tmp_path, damaged):
+    path = tmp_path / "runs.duckdb"
+    rows = [{**row, "key": f"{number:064x}"} for number in range(3000)]
+    with RunStore(path) as store:
+        store.add(rows)
+    content = bytearray(path.read_bytes())
+    place = {"header": 4096, "first block": 12288, "middle": len(content) // 2}[damaged]
+    content[place + 100 : place + 108] = b"\xa5" * 8
+    path.write_bytes(content)
+
+    def read():
+        with RunStore(path) as store:
+            store.known([each["key"] for each in rows])
+            store.rows([each["key"] for each in rows])
+
+    with pytest.raises(StoreError) as caught:
+        read()
+    assert str(caught.value).startswith("cannot read" if damaged == "middle" else "cannot open")
+    assert "\n" not in str(caught.value)
+
+
 def test_files_that_hold_something_else_are_refused(tmp_path):
     import duckdb
 

@@ -57,9 +57,14 @@ def test_a_table_drafts_the_fastest_length_and_nothing_where_none_pays(made):
             8: (0.9, 0.8, 0.7, 0.6),
         },
     )
-    assert batch_size_table(found, 32) == ((1, 2, 7), (3, 4, 3), (5, 8, 0))
+    assert batch_size_table(found, 32) == ((1, 2, 7), (3, 4, 3), (5, 32, 0))
     assert batch_size_table(found, 3) == ((1, 2, 7), (3, 3, 3))
-    assert batch_size_table(found, 32, least_speedup=1.3) == ((1, 2, 7), (3, 8, 0))
+    assert batch_size_table(found, 32, least_speedup=1.3) == ((1, 2, 7), (3, 32, 0))
+
+
+def test_a_table_never_drafts_more_at_a_larger_batch_because_engines_refuse_that(made):
+    rising = {1: (1.3, 1.2, 1.1, 1.0), 2: (1.1, 1.2, 1.3, 1.4), 4: (0.9, 0.9, 0.9, 0.9)}
+    assert batch_size_table(_with_speedups(made[2], rising), 8) == ((1, 2, 1), (3, 8, 0))
 
 
 def test_at_the_break_even_acceptance_a_cycle_emits_its_break_even_tokens(made):

@@ -82,8 +82,8 @@ def test_shares_of_the_variance_add_up_to_one_and_the_value_lies_in_its_interval
 
 def test_acceptance_does_not_depend_on_the_cost_fit_nor_capacity_on_seeds(found):
     assert _share(_named(found, "mean acceptance length"), "cost").deviation < 1e-3
-    assert _share(_named(found, "capacity"), "seeds").deviation == 0.0
-    assert _share(_named(found, "capacity"), "cost").deviation > 0.0
+    assert _share(_named(found, "saturation"), "seeds").deviation == 0.0
+    assert _share(_named(found, "saturation"), "cost").deviation > 0.0
 
 
 def test_variances_of_the_sources_add_up_to_about_that_of_all(found):
@@ -102,7 +102,7 @@ def test_a_published_profile_says_what_it_does_not_state(load_bundled):
             share = _share(headline, source)
             assert share.deviation is None
             assert "h100" in share.reason
-    assert _named(found, "capacity").interval is None
+    assert _named(found, "saturation").interval is None
     assert any("too narrow" in note for note in found.notes)
 
 

@@ -18,9 +18,11 @@ def _planted_in(value: object, proposer: str, text: str) -> object:
     """Every label that names the proposer names the text; every free sentence is the text."""
     if isinstance(value, dict):
         found = {key: _planted_in(each, proposer, text) for key, each in value.items()}
-        for key in ("reason", "why_not", "hysteresis", "batch_reason", "rate_reason"):
+        for key in ("reason", "why_not", "hysteresis", "batch_reason", "rate_reason", "sentence"):
             if found.get(key):
                 found[key] = text
+        if found.get("caveats"):
+            found["caveats"] = [text]
         for key in ("asked", "measured", "what"):
             if key in found:
                 found[key] = text
@@ -35,7 +37,8 @@ def planted(plan: Plan, text: str) -> Plan:
     proposer = plan.decision.proposer
     assert proposer is not None
     raw = json.loads(plan.model_dump_json().replace(json.dumps(proposer), json.dumps(text)))
-    raw["recommendation"] = _planted_in(raw["recommendation"], proposer, text)
+    for part in ("recommendation", "crossover", "sensitivity", "capacity"):
+        raw[part] = _planted_in(raw[part], proposer, text)
     raw["scenario"]["name"] = text
     raw["scenario"]["profile"] = text
     raw["scenario"]["workload"]["domains"] = {text: 1.0}

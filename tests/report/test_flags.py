@@ -67,7 +67,7 @@ def vllm_argv(captured: int, config: dict[str, object] | None, model="TARGET_MOD
 
 def sglang_argv(flags: list[str], model="TARGET_MODEL") -> list[str]:
     head = ["python", "-m", "sglang.launch_server", "--model-path", model]
-    return [*head, *flags, *SGLANG_LIMITS, "--mem-fraction-static", "0.9"]
+    return [*head, *flags, *SGLANG_LIMITS, "--mem-fraction-static", "0.9", "--enable-metrics"]
 
 
 def test_ngram_becomes_prompt_lookup_of_the_measured_sizes(plan):

@@ -69,7 +69,16 @@ def test_every_extrapolated_cell_is_marked_and_the_measured_ones_are_outlined(fo
     figure = figures.speedup_map_figure(found)
     outside = sum(point.is_extrapolated for row in found.points for point in row)
     assert 0 < outside < sum(len(row) for row in found.points)
-    assert len(_named(figure, "outside: extrapolated").x) == outside
+    strokes = _named(figure, "hatched: extrapolated")
+    middles = zip(strokes.x[::3], strokes.x[1::3], strokes.y[::3], strict=True)
+    hatched = {(round((a + b) / 2), math.floor(y + 0.5)) for a, b, y in middles}
+    assert hatched == {
+        (column, row)
+        for row, points in enumerate(found.points)
+        for column, point in enumerate(points)
+        if point.is_extrapolated
+    }
+    assert len(hatched) == outside
     border = _named(figure, "measured domain")
     inside = [row for row in found.points if not row[0].is_extrapolated]
     ys = [y for y in border.y if y is not None]

@@ -7,8 +7,9 @@ import pytest
 from simcore.planner.document import Plan
 from simcore.report.figures import candidates_figure, load_figure
 from simcore.report.table import Table, markdown_table
+from simcore.report.text import plan_text
 from simcore.report.units import NOTHING, count, percent, rate, ratio, seconds
-from simcore.report.view import view_of
+from simcore.report.view import verdict_sentence, view_of
 from simcore.report.write import render_files
 
 
@@ -73,3 +74,26 @@ def test_a_table_ends_with_its_source():
 )
 def test_a_number_is_shown_with_its_unit_and_three_digits(shown, expected):
     assert shown == expected
+
+
+def test_the_verdict_says_so_exactly_where_no_candidate_meets_the_slo(plan):
+    shares = [each.goodput_fraction for each in plan.candidates]
+    assert all(share is not None and share > 0.95 for share in shares)
+    assert "SLO" not in verdict_sentence(plan)
+    assert "meets the SLO" not in plan_text(plan)
+    late = [each.model_copy(update={"goodput_fraction": 0.5}) for each in plan.candidates]
+    missed = plan.model_copy(update={"candidates": tuple(late)})
+    sentence = "no candidate meets the SLO at this load: 50.0 % of the requests are within it"
+    assert sentence in verdict_sentence(missed)
+    assert sentence in plan_text(missed)
+    one = plan.model_copy(update={"candidates": (plan.candidates[0], *late[1:])})
+    assert sentence not in verdict_sentence(one)
+
+
+def test_the_load_table_gives_intervals_and_marks_where_the_queue_of_off_grows(plan):
+    table = next(each for each in view_of(plan).sections["load"] if "against load" in each.caption)
+    for row, point in zip(table.rows, plan.break_even.curve, strict=True):
+        assert f"({point.interval[0]:.3f} to {point.interval[1]:.3f})" in row[1]
+        is_beyond = point.rate_per_s > plan.break_even.saturation_rate_per_s
+        assert row[2] == ("grows for ever" if is_beyond else "steady")
+    assert {row[2] for row in table.rows} == {"grows for ever", "steady"}
