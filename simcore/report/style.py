@@ -21,7 +21,8 @@ SERIES_COLOURS = (BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILLION)
 MARKERS = ("circle", "square", "diamond", "triangle-up", "cross", "star-triangle-down")
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 
-LEAST_TICKS = 4  # of a log axis, wherever it begins
+THOUSAND = 1000.0
+LEAST_TICKS = 3  # of a log axis; more than twice as many run together in a narrow column
 TICK_DIGITS = ((1,), (1, 2, 5), (1, 2, 3, 5, 7))  # of a decade, the fewest that are enough
 TEXT_COLOUR = "#757A82"  # no grey keeps more to both pages; TEXT_CSS puts the page's own in place
 GRID_COLOUR = "rgba(128,128,128,0.25)"
@@ -99,9 +100,10 @@ def _look(title: str) -> dict[str, object]:
         "plot_bgcolor": "rgba(0,0,0,0)",
         "colorway": list(SERIES_COLOURS),
         "hovermode": "closest",
-        "legend": {"orientation": "h", "yanchor": "top", "y": -0.24, "x": 0},
+        # At the lower edge: it takes its room there, whatever the axis title above it needs.
+        "legend": {"orientation": "h", "yref": "container", "yanchor": "bottom", "y": 0, "x": 0},
         "modebar": {"bgcolor": "rgba(0,0,0,0)", "color": GREY},
-        "margin": {"l": 64, "r": 24, "t": 64, "b": 104},
+        "margin": {"l": 64, "r": 24, "t": 64, "b": 64},
         "height": 440,
     }
 
@@ -144,7 +146,13 @@ def log_axis(values: Sequence[float]) -> dict[str, object]:
     by_digits = (_decade_ticks(low, high, digits) for digits in TICK_DIGITS)
     ticks = next((each for each in by_digits if len(each) >= LEAST_TICKS), None)
     ticks = ticks or _even_ticks(10**low, 10**high)
-    return {"type": "log", "range": [low, high], "tickvals": ticks, "ticktext": list(map(_exact, ticks))}
+    return {
+        "type": "log",
+        "range": [low, high],
+        "tickvals": ticks,
+        "ticktext": [_short(tick) for tick in ticks],
+        "tickangle": 0,
+    }
 
 
 def _decade_ticks(low: float, high: float, digits: Sequence[int]) -> list[float]:
@@ -168,12 +176,12 @@ def _even_ticks(low: float, high: float) -> list[float]:
     return [float(f"{count * step:.12g}") for count in range(first, last + 1)]
 
 
-def _exact(tick: float) -> str:
-    """The number with as many digits as it has, not fewer."""
-    if tick >= 1 and tick == int(tick):
-        return f"{tick:,.0f}"
-    texts = (f"{tick:.{digits}g}" for digits in range(3, 13))
-    return next(text for text in texts if float(text) == tick)
+def _short(tick: float) -> str:
+    """Narrow enough to stand level beside its neighbours, with as many digits as it has."""
+    for unit, size in (("M", THOUSAND**2), ("k", THOUSAND)):
+        if tick >= size:
+            return f"{tick / size:.12g}{unit}"
+    return f"{tick:.12g}"
 
 
 def parity_line(figure: go.Figure, **where: int) -> None:

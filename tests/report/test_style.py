@@ -106,11 +106,10 @@ def test_a_log_axis_has_a_few_round_labels_that_say_where_they_stand(low, ratio)
     assert begin < np.log10(low)
     assert np.log10(low * ratio) < end
     assert all(begin <= np.log10(tick) <= end for tick in ticks)
-    assert style.LEAST_TICKS <= len(ticks) <= 20
-    assert [float(text.replace(",", "")) for text in texts] == ticks
+    assert style.LEAST_TICKS <= len(ticks) <= 17
+    assert [float(text.replace("k", "e3").replace("M", "e6")) for text in texts] == ticks
     assert all(float(f"{tick:.4g}") == tick for tick in ticks)
 
 
 def test_an_axis_within_a_decade_says_more_than_its_middle():
-    found = style.log_axis([0.0085, 0.0093])["ticktext"]
-    assert found == [f"{each:g}" for each in np.arange(82, 97, 2) / 1e4]
+    assert style.log_axis([0.0085, 0.0093])["ticktext"] == ["0.0085", "0.009", "0.0095"]
