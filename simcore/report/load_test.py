@@ -110,11 +110,11 @@ def load_test(plan: Plan, *, dataset: str | None = None, base_url: str = BASE_UR
 
 
 def _check_url(text: str) -> None:
-    """An address of HTTP with a host; urlsplit raises ValueError for hosts and ports that are none."""
+    """Raise SpecplanError unless it is an address of HTTP with a host."""
     try:
         url = urlsplit(text)
         is_address = url.scheme in ("http", "https") and bool(url.hostname) and url.port != 0
-    except ValueError:
+    except ValueError:  # a host or a port that is none
         is_address = False
     if not is_address or not text.isprintable() or " " in text:
         raise SpecplanError(

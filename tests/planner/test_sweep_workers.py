@@ -151,7 +151,7 @@ def test_a_killed_worker_ends_the_sweep_in_words_and_keeps_what_is_done(
     monkeypatch.setattr("simcore.planner.sweep_workers._run_in_worker", die_of_the_last_seed)
     monkeypatch.setattr("simcore.planner.sweep_workers.MAX_CHUNK", 2)
     store = tmp_path / "runs.duckdb"
-    with pytest.raises(WorkersError, match="was killed.*run again"):
+    with pytest.raises(WorkersError, match=r"was killed.*run again"):
         sweep(space, store=store, jobs=2)
     monkeypatch.undo()
     with RunStore(store) as kept:

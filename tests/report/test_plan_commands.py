@@ -77,7 +77,7 @@ def test_load_test_prints_the_folders_script(specplan, plan_file, plan):
         (("alerts", "{folder}/nowhere"), "cannot read"),
         (("load-test", "{folder}/damaged.json"), "cannot read"),
         (("load-test", "{folder}/other.json"), "holds no plan"),
-        (("load-test", "{plan}", "--base-url", "javascript:x"), "expected where the service listens"),
+        (("load-test", "{plan}", "--base-url", "javascript:x"), "expected where the service"),
         (("settings", "{folder}/stranger.json"), "its profile names"),
         (("alerts", "{folder}/unheard.json"), "holds no such candidate"),
     ],
