@@ -91,6 +91,33 @@ def test_every_way_to_speculate_comes_through_the_sidebar_unchanged(name):
     assert link.decode(_link(at)) == at.session_state["scenario"]
 
 
+FARTHEST = {  # as far as a scenario goes, and a widget must too
+    "smallest": {
+        "workload.num_requests": 1,
+        "workload.arrivals.rate_per_s": 1e-6,
+        "deployment.max_num_seqs": 1,
+        "slo": {"tpot_s": 1e-300, "percentile": 1e-7, "goodput_fraction": 1e-7},
+    },
+    "largest": {
+        "workload.num_requests": 10_000_000,
+        "workload.arrivals.rate_per_s": 1000.0,
+        "workload.lengths.prompt": {"mean_tokens": 1e9, "cv": 10.0, "max_tokens": 10**9},
+        "deployment.replicas": 1024,
+        "deployment.max_num_seqs": 1_000_000,
+        "slo": {"ttft_s": 1e300, "percentile": 99.99999, "goodput_fraction": 0.99999},
+        "seed": 2**63 - 1,
+    },
+}
+
+
+@pytest.mark.parametrize("name", list(FARTHEST))
+def test_a_link_to_the_ends_of_what_a_scenario_may_be_opens_and_changes_nothing(name):
+    asked = open_scenario("h100_chat").with_(**FARTHEST[name])
+    at = _visit(**{link.PARAMETER: link.encode(asked)})
+    assert not at.error, [each.value for each in at.error]
+    assert at.session_state["scenario"] == asked
+
+
 def test_the_address_follows_the_inputs_and_not_the_other_visitors():
     one, other = _visit(), _visit()
     key = next(each.key for each in one.number_input if each.key.endswith(".seed"))
