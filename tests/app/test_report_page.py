@@ -7,7 +7,10 @@ pytest.importorskip("streamlit")
 from streamlit.testing.v1 import AppTest
 
 from app import library, link
+from app.job import Job
 from app.launch import ENTRY
+from app.plan_section import with_files
+from simcore.planner.plan import make_plan
 from simcore.planner.plan_diff import diff_plans
 from simcore.planner.plan_file import parse_plan
 from simcore.report.alerts import alerts_yaml
@@ -19,17 +22,22 @@ from simcore.scenario_files import open_scenario
 PLAN = "decide.plan"
 
 
-@pytest.fixture
-def planned(finish) -> AppTest:
-    """A visit that has made a plan of few requests."""
+@pytest.fixture(scope="module")
+def made() -> Job:
+    """A plan of few requests, as the page Decide makes it: tests of that page prove that it does."""
     scenario = open_scenario("h100_chat").with_(**{"workload.num_requests": 150})
+    job = Job(lambda _: with_files(make_plan(scenario, num_replications=2)), scenario, "runs")
+    job.wait()
+    return job
+
+
+@pytest.fixture
+def planned(made) -> AppTest:
+    """A visit that has made a plan."""
     at = AppTest.from_file(str(ENTRY), default_timeout=60)
-    at.query_params[link.PARAMETER] = link.encode(scenario)
-    at.run()
-    at.number_input(key="decide.replications").set_value(2)
-    next(each for each in at.button if each.label == "Make the plan").click().run()
-    finish(at, PLAN)
-    at.switch_page("app_pages/report.py").run()
+    at.query_params[link.PARAMETER] = link.encode(made.asked)
+    at.session_state[PLAN] = made
+    at.run().switch_page("app_pages/report.py").run()
     assert not at.exception, at.exception
     return at
 
