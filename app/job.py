@@ -8,7 +8,7 @@ from typing import Any
 
 import streamlit as st
 
-from app.errors import FAULT
+from app.errors import FAULT, show_error
 from simcore.errors import SpecplanError
 
 Advance = Callable[[int, int], None]  # done, of all
@@ -127,7 +127,7 @@ def finished_job(key: str) -> Job | None:
         st.info("Cancelled; nothing was kept.")
         return None
     if job.error is not None:
-        st.error(job.error)
+        show_error(job.error)
         return None
     return job
 

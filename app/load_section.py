@@ -4,6 +4,7 @@ import streamlit as st
 
 from app import words
 from app.cache import acceptance_key, once
+from app.errors import as_text
 from app.figure import show_figure
 from app.job import finished_job, start_job
 from simcore.errors import SpecplanError
@@ -32,7 +33,7 @@ def show_load(stored: StoredProfile, scenario: Scenario) -> None:
     try:
         curves = _curves(stored, scenario)
     except SpecplanError as error:
-        st.info(f"No curve over the load here: {error}")
+        st.info(as_text(f"No curve over the load here: {error}"))
         return
     asked = st.button("Simulate the curve", key="decide.simulate_curve", help=words.CURVE)
     if asked:

@@ -6,7 +6,7 @@ address carries it, so that a copied link shows the same.
 
 import streamlit as st
 
-from app.errors import shown_errors
+from app.errors import show_error, shown_errors
 from app.inputs import scenario_sidebar
 from app.library_section import show_library
 from app.session import open_link, open_pending, set_current
@@ -31,7 +31,7 @@ try:
     open_link()
     open_pending()
 except ScenarioError as error:
-    st.error(f"{error}. The page starts from its own workload instead.")
+    show_error(f"{error}. The page starts from its own workload instead.")
 with shown_errors():
     set_current(scenario_sidebar())
     show_library()

@@ -24,7 +24,7 @@ PLAN = "decide.plan"
 
 @pytest.fixture(scope="module")
 def made() -> Job:
-    """A plan of few requests, as the page Decide makes it: tests of that page prove that it does."""
+    """A plan of few requests. That the page Decide makes the same is proved there."""
     scenario = open_scenario("h100_chat").with_(**{"workload.num_requests": 150})
     job = Job(lambda _: with_files(make_plan(scenario, num_replications=2)), scenario, "runs")
     job.wait()
