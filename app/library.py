@@ -9,7 +9,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from simcore.errors import SpecplanError
 from simcore.folders import data_folder
@@ -97,7 +97,7 @@ def content_of(kind: Kind, name: str) -> str:
     return str(row[0])
 
 
-def _rows(kind: Kind, columns: str) -> list[tuple[str, ...]]:
+def _rows(kind: Kind, columns: str) -> list[tuple[Any, ...]]:
     order = "where kind = ? order by saved_at desc, name"
     with _database() as database:
         return database.execute(f"select {columns} from saved {order}", (kind,)).fetchall()
