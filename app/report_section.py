@@ -4,6 +4,7 @@ import streamlit as st
 
 from app import library, words
 from app.errors import show_error, shown_errors
+from app.job import finished_job
 from app.kept_section import show_keep, show_kept_results
 from app.plan_section import KEY as PLAN_KEY
 from app.plan_section import PlanWithFiles, show_downloads, with_files
@@ -25,13 +26,15 @@ PREFIX = "report"
 
 def show_report() -> None:
     """Everything of the last plan of this session; without one, how to make it."""
-    job = st.session_state.get(PLAN_KEY)
-    made: PlanWithFiles | None = None if job is None else job.result
     show_kept_results("plan", PLAN_KEY, _read)
-    if made is None:
+    if PLAN_KEY not in st.session_state:
         st.info(words.NO_PLAN)
         st.page_link("app_pages/decide.py", label="Make the plan on the page Decide")
         return
+    job = finished_job(PLAN_KEY)
+    if job is None:
+        return
+    made: PlanWithFiles = job.result
     show_downloads(made)
     show_keep("plan", made.plan.scenario.name, made.plan.model_dump_json)
     view = st.segmented_control(

@@ -1,5 +1,7 @@
 """The page Report: the last plan as files, settings, alerts, load test and difference."""
 
+import threading
+
 import pytest
 
 pytest.importorskip("streamlit")
@@ -54,6 +56,24 @@ def test_without_a_plan_the_page_says_how_to_make_one():
     at.switch_page("app_pages/report.py").run()
     assert not at.exception
     assert "no plan in this visit" in at.info[0].value
+
+
+def test_a_plan_that_is_being_made_shows_its_progress_here_too():
+    go_on = threading.Event()
+
+    def work(advance):
+        advance(3, 40)
+        go_on.wait(20)
+        advance(4, 40)
+
+    at = AppTest.from_file(str(ENTRY), default_timeout=60)
+    at.session_state[PLAN] = Job(work, None, "simulations")
+    at.run().switch_page("app_pages/report.py").run()
+    assert not at.info
+    at.button(key=f"{PLAN}.cancel").click().run()
+    go_on.set()
+    at.run()
+    assert [each.value for each in at.info] == ["Cancelled; nothing was kept."]
 
 
 def test_every_part_is_that_of_the_plan_and_a_kept_plan_shows_what_changed(planned):
