@@ -9,6 +9,7 @@ import streamlit as st
 from app.errors import show_error, shown_errors
 from app.inputs import scenario_sidebar
 from app.library_section import show_library
+from app.opened_section import show_replaced
 from app.session import open_link, open_pending, set_current
 from simcore.errors import ScenarioError
 from simcore.report.style import TEXT_CSS
@@ -35,4 +36,5 @@ except ScenarioError as error:
 with shown_errors():
     set_current(scenario_sidebar())
     show_library()
+    show_replaced()
 page.run()

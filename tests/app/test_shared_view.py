@@ -119,6 +119,38 @@ def test_a_link_to_the_ends_of_what_a_scenario_may_be_opens_and_changes_nothing(
     assert at.session_state["scenario"] == asked
 
 
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        (
+            {"contract": "exact_sampling", "sampling.temperature": 0.77},
+            "sampling.temperature: 0.77",
+        ),
+        ({"speculation.proposer": "other"}, "speculation.proposer: other is asked for, eagle is"),
+        ({"workload.domains": {"other": 1.0}}, "workload.domains: {'other': 1.0} is asked for"),
+    ],
+)
+def test_what_no_record_answers_is_not_replaced_without_a_word(changes, said):
+    at = _visit(**{link.PARAMETER: link.encode(open_scenario("h100_chat").with_(**changes))})
+    assert said in at.warning[0].value
+    at.run()
+    assert said in at.warning[0].value
+    key = next(each.key for each in at.number_input if each.key.endswith(".seed"))
+    at.number_input(key=key).set_value(4242).run()
+    assert not at.warning
+
+
+LEFT_OPEN = {"every domain": {"workload.domains": {}}, "the proposer": {"speculation": {}}}
+
+
+@pytest.mark.parametrize("name", list(LEFT_OPEN))
+def test_what_a_scenario_leaves_open_is_no_replacement(name):
+    asked = open_scenario("h100_chat").with_(**LEFT_OPEN[name])
+    at = _visit(**{link.PARAMETER: link.encode(asked)})
+    assert at.session_state["scenario"] != asked
+    assert not at.warning
+
+
 def test_the_address_follows_the_inputs_and_not_the_other_visitors():
     one, other = _visit(), _visit()
     key = next(each.key for each in one.number_input if each.key.endswith(".seed"))
