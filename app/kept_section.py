@@ -13,6 +13,7 @@ from simcore.errors import SpecplanError
 from simcore.profile.schema import Frozen
 from simcore.report.table import escape_markdown
 from simcore.validation import describe_validation_error
+from simcore.version import specplan_version
 
 Document = TypeVar("Document", bound=Frozen)
 Read = Callable[[str, str], tuple[Any, Any]]  # content, name -> what was asked, the result
@@ -83,7 +84,10 @@ def read_kept(form: type[Document], content: str, name: str) -> Document:
 
 
 def _title(each: library.Listed) -> str:
-    return f"{each.name} ({each.saved_at[:16].replace('T', ' ')} UTC)"
+    """With the version that kept it where this one may reckon otherwise."""
+    other = each.specplan_version
+    by = "" if other == specplan_version() else f", specplan {other}"
+    return f"{each.name} ({each.saved_at[:16].replace('T', ' ')} UTC{by})"
 
 
 # --- callbacks: they run before the page is drawn again -------------------------------------------
