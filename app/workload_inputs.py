@@ -3,7 +3,6 @@
 from typing import Any
 
 import streamlit as st
-from annotated_types import Ge, Le
 from pydantic import BaseModel
 
 from app import words
@@ -65,8 +64,8 @@ def edit_workload(base: Scenario, prefix: str, has_recordings: bool) -> dict[str
 def _bounds(section: type[BaseModel], name: str) -> dict[str, Any]:
     """What a field of a scenario may be: a link may bring any of it, and a widget must hold it."""
     found = section.model_fields[name].metadata
-    least = [each.ge for each in found if isinstance(each, Ge)]
-    most = [each.le for each in found if isinstance(each, Le)]
+    least = [each.ge for each in found if hasattr(each, "ge")]
+    most = [each.le for each in found if hasattr(each, "le")]
     return {"min_value": least[0], "max_value": most[0]}
 
 
