@@ -71,9 +71,14 @@ def acceptance_key(stored: StoredProfile, scenario: Scenario) -> tuple[Any, ...]
 def once(key: tuple[Any, ...], make: Callable[[], Any]) -> Any:
     """What `make` gives, made once for all visitors; `key` names all that it depends on.
 
-    Only for results that nobody changes.
+    Only for results that nobody changes, and of some kilobytes; else `once_large`.
     """
     return _once(key, make)
+
+
+def once_large(key: tuple[Any, ...], make: Callable[[], Any]) -> Any:
+    """The same for results of megabytes, of which fewer are kept."""
+    return _once_large(key, make)
 
 
 def _sampling_by_domain(scenario: Scenario) -> tuple[tuple[str, str], ...]:
@@ -100,6 +105,11 @@ def _load(folder: Path, modified_ns: int) -> StoredProfile:
     return load_profile(folder)
 
 
-_once: Callable[[tuple[Any, ...], Callable[[], Any]], Any] = st.cache_resource(
-    max_entries=256, show_spinner="Walking the recorded requests …"
-)(_made)
+def _made_large(key: tuple[Any, ...], _make: Callable[[], Any]) -> Any:
+    return _make()  # Streamlit tells caches apart by their functions
+
+
+SPINNER = "Walking the recorded requests …"
+MOST_KEPT, MOST_LARGE_KEPT = 256, 24
+_once = st.cache_resource(max_entries=MOST_KEPT, show_spinner=SPINNER)(_made)
+_once_large = st.cache_resource(max_entries=MOST_LARGE_KEPT, show_spinner=SPINNER)(_made_large)

@@ -1,5 +1,7 @@
 """Up to four services side by side under the same requests."""
 
+from functools import lru_cache
+
 import pandas as pd
 import streamlit as st
 
@@ -25,6 +27,7 @@ from simcore.report.comparison_text import (
 from simcore.scenario import Scenario, read_scenario
 
 KEY = "compare.run"
+MOST_READ = 256
 MOST = 4  # more cannot be told apart in one picture
 IN_FORCE = "as in the sidebar"
 SAVED = "saved: "
@@ -89,8 +92,7 @@ def _offered(scenario: Scenario, gammas: tuple[int, ...]) -> dict[str, Scenario]
     offered = {"off": own.pop("off"), IN_FORCE: scenario} | own
     for each in library.saved("scenario"):
         try:
-            saved = read_scenario(each.content, each.name)
-            refuse_files(saved, each.name)
+            saved = _read_saved(each.content, each.name)
         except ScenarioError:
             continue  # opening it from the sidebar says why
         # What serves is taken over; who asks, and what is promised, stays as it is.
@@ -100,6 +102,14 @@ def _offered(scenario: Scenario, gammas: tuple[int, ...]) -> dict[str, Scenario]
             speculation=saved.speculation.model_dump(mode="json"),
         )
     return offered
+
+
+@lru_cache(maxsize=MOST_READ)
+def _read_saved(content: str, name: str) -> Scenario:
+    """A saved scenario, read once for all runs of the page. Raises ScenarioError."""
+    scenario = read_scenario(content, name)
+    refuse_files(scenario, name)
+    return scenario
 
 
 def _compare(

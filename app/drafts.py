@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from app.cache import acceptance_key, once, survivals
+from app.cache import acceptance_key, once, once_large, survivals
 from simcore.acceptance.request_spread import (
     PositionCount,
     RequestSpread,
@@ -26,7 +26,7 @@ from simcore.tree_recording import TreeRecording
 def recording(stored: StoredProfile, scenario: Scenario) -> TreeRecording | None:
     """The recorded requests of the proposer in force; None where the profile holds no traces."""
     key = ("recording", *acceptance_key(stored, scenario))
-    found: TreeRecording | None = once(key, lambda: scenario_recording(stored, scenario))
+    found: TreeRecording | None = once_large(key, lambda: scenario_recording(stored, scenario))
     return found
 
 

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from app import words
 from app.errors import shown_errors
 from app.figure import show_figure
-from app.session import own_folder, own_profiles, use_profile
+from app.session import check_own_name, new_folder, own_profiles, use_profile
 from simcore.errors import EngineFileError
 from simcore.matching import measured_as
 from simcore.profile.archive import pack_profile
@@ -188,6 +188,7 @@ def _show_preview(preview: Preview) -> None:
 
 def _use(preview: Preview, name: str, replace: bool) -> None:
     """Merge into a profile of this session and choose it. Raises EngineFileError, ProfileError."""
+    check_own_name(name)
     merged = merge(
         preview.reading,
         preview.options,
@@ -197,7 +198,7 @@ def _use(preview: Preview, name: str, replace: bool) -> None:
         into=_name_or_folder(preview.stored),
         replace_records=replace,
     )
-    folder = own_folder() / name
+    folder = new_folder()
     write_merge(merged, folder)
     st.session_state.pop(KEY, None)
     stored = load_profile(folder)

@@ -10,6 +10,7 @@ import streamlit as st
 
 from app import words
 from app.cache import bundled_workloads, profile_names, stored_profile
+from app.errors import as_text
 from app.session import opened, own_profiles
 from app.speculation_inputs import choose_speculation
 from app.workload_inputs import choose_load, edit_deployment, edit_workload
@@ -43,8 +44,8 @@ def _choose_profile() -> StoredProfile:
     if st.session_state.get("sidebar.profile", names[0]) not in names:
         missing = st.session_state.pop("sidebar.profile")
         st.warning(
-            f"There is no profile {missing!r} here; import it on the page Calibrate. Until then "
-            "another one is shown."
+            f"There is no profile {as_text(repr(missing))} here; import it on the page "
+            "Calibrate. Until then another one is shown."
         )
     titles = {name: _profile_title(name) for name in names}
     name = st.selectbox(

@@ -2,12 +2,13 @@
 
 import logging
 import threading
+import weakref
 from collections.abc import Callable
 from typing import Any
 
 import streamlit as st
 
-from app.errors import FAULT
+from app.errors import FAULT, show_error
 from simcore.errors import SpecplanError
 
 Advance = Callable[[int, int], None]  # done, of all
@@ -24,36 +25,16 @@ class CancelledError(Exception):
     """Raised inside the work at its next sign of progress."""
 
 
-class Job:
-    """One piece of work in a thread of its own, with its progress and how it ended."""
+class _Run:
+    """What the thread holds: no Job, so that one that nobody holds any more can end it."""
 
-    def __init__(self, work: Work, asked: Any, unit: str) -> None:
-        self.asked = asked  # the inputs that it was started with
-        self.unit = unit
+    def __init__(self) -> None:
         self.done, self.total = 0, 0
         self.result: Any = None
         self.error: str | None = None
-        self._cancel = threading.Event()
-        self._thread = threading.Thread(target=self._run, args=(work,), daemon=True)
-        self._thread.start()
+        self.cancelled = threading.Event()
 
-    @property
-    def is_running(self) -> bool:
-        return self._thread.is_alive()
-
-    @property
-    def is_cancelled(self) -> bool:
-        return self._cancel.is_set()
-
-    def cancel(self) -> None:
-        """End at the next sign of progress; nothing is kept."""
-        self._cancel.set()
-
-    def wait(self, timeout_s: float | None = None) -> None:
-        """Until it has ended, or so long."""
-        self._thread.join(timeout_s)
-
-    def _run(self, work: Work) -> None:
+    def do(self, work: Work) -> None:
         try:
             self.result = work(self._advance)
         except CancelledError:
@@ -66,8 +47,55 @@ class Job:
 
     def _advance(self, done: int, total: int) -> None:
         self.done, self.total = done, total
-        if self._cancel.is_set():
+        if self.cancelled.is_set():
             raise CancelledError
+
+
+class Job:
+    """One piece of work in a thread of its own, with its progress and how it ended.
+
+    It is cancelled when it is forgotten: with the session of a visitor who has left.
+    """
+
+    def __init__(self, work: Work, asked: Any, unit: str) -> None:
+        self.asked = asked  # the inputs that it was started with
+        self.unit = unit
+        self._run = _Run()
+        self._thread = threading.Thread(target=self._run.do, args=(work,), daemon=True)
+        self._thread.start()
+        weakref.finalize(self, self._run.cancelled.set)
+
+    @property
+    def done(self) -> int:
+        return self._run.done
+
+    @property
+    def total(self) -> int:
+        return self._run.total
+
+    @property
+    def result(self) -> Any:
+        return self._run.result
+
+    @property
+    def error(self) -> str | None:
+        return self._run.error
+
+    @property
+    def is_running(self) -> bool:
+        return self._thread.is_alive()
+
+    @property
+    def is_cancelled(self) -> bool:
+        return self._run.cancelled.is_set()
+
+    def cancel(self) -> None:
+        """End at the next sign of progress; nothing is kept."""
+        self._run.cancelled.set()
+
+    def wait(self, timeout_s: float | None = None) -> None:
+        """Until it has ended, or so long."""
+        self._thread.join(timeout_s)
 
 
 def start_job(key: str, work: Work, asked: Any, *, unit: str = "simulations") -> Job:
@@ -99,7 +127,7 @@ def finished_job(key: str) -> Job | None:
         st.info("Cancelled; nothing was kept.")
         return None
     if job.error is not None:
-        st.error(job.error)
+        show_error(job.error)
         return None
     return job
 

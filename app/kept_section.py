@@ -7,11 +7,13 @@ import streamlit as st
 from pydantic import ValidationError
 
 from app import library, words
-from app.errors import shown_errors
+from app.errors import refusal_kept, show_refusal, shown_errors
 from app.job import start_job
 from simcore.errors import SpecplanError
 from simcore.profile.schema import Frozen
+from simcore.report.table import escape_markdown
 from simcore.validation import describe_validation_error
+from simcore.version import specplan_version
 
 Document = TypeVar("Document", bound=Frozen)
 Read = Callable[[str, str], tuple[Any, Any]]  # content, name -> what was asked, the result
@@ -30,8 +32,7 @@ def show_keep(kind: library.Kind, name: str, content: Callable[[], str]) -> None
         )
         if right.form_submit_button("Keep", width="stretch"):
             with shown_errors():
-                library.save(kind, chosen, content())
-                st.success(f"Kept as {chosen.strip()}.")
+                st.success(f"Kept as {escape_markdown(library.save(kind, chosen, content()))}.")
 
 
 def show_kept_results(
@@ -41,10 +42,9 @@ def show_kept_results(
 
     `read` raises SpecplanError for what it cannot read.
     """
-    if (refusal := st.session_state.pop(f"kept.{kind}.refusal", None)) is not None:
-        st.error(refusal)
+    show_refusal(f"kept.{kind}.refusal")
     with shown_errors():
-        found = {each.name: each for each in library.saved(kind)}
+        found = {each.name: each for each in library.listed(kind)}
     if not found:
         return
     with st.expander(f"Kept results ({len(found)})"):
@@ -60,13 +60,13 @@ def show_kept_results(
             "Open",
             key=f"kept.{kind}.open",
             on_click=_open,
-            args=(kind, key, read, found[name]),
+            args=(kind, key, read, name),
             width="stretch",
         )
         right.button(
             "Forget",
             key=f"kept.{kind}.forget",
-            on_click=library.delete,
+            on_click=_forget,
             args=(kind, name),
             width="stretch",
         )
@@ -83,20 +83,22 @@ def read_kept(form: type[Document], content: str, name: str) -> Document:
         ) from None
 
 
-def _title(each: library.Saved) -> str:
-    return f"{each.name} ({each.saved_at[:16].replace('T', ' ')} UTC)"
+def _title(each: library.Listed) -> str:
+    """With the version that kept it where this one may reckon otherwise."""
+    other = each.specplan_version
+    by = "" if other == specplan_version() else f", specplan {other}"
+    return f"{each.name} ({each.saved_at[:16].replace('T', ' ')} UTC{by})"
 
 
-def _open(
-    kind: library.Kind,
-    key: str,
-    read: Read,
-    chosen: library.Saved,
-) -> None:
-    """Before the page is drawn again."""
-    try:
-        asked, result = read(chosen.content, chosen.name)
-    except SpecplanError as error:
-        st.session_state[f"kept.{kind}.refusal"] = str(error)
-        return
-    start_job(key, lambda _advance: result, asked).wait()
+# --- callbacks: they run before the page is drawn again -------------------------------------------
+
+
+def _open(kind: library.Kind, key: str, read: Read, name: str) -> None:
+    with refusal_kept(f"kept.{kind}.refusal"):
+        asked, result = read(library.content_of(kind, name), name)
+        start_job(key, lambda _advance: result, asked).wait()
+
+
+def _forget(kind: library.Kind, name: str) -> None:
+    with refusal_kept(f"kept.{kind}.refusal"):
+        library.delete(kind, name)

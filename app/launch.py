@@ -17,6 +17,10 @@ def server_options(host: str, port: int) -> list[str]:
         "server.headless": "true",
         "server.fileWatcherType": "none",
         "server.maxUploadSize": "20",  # MB
+        # Streamlit's own, which a file in its user's home folder or here could turn off.
+        "server.enableXsrfProtection": "true",
+        "server.enableCORS": "true",
+        "server.enableStaticServing": "false",
         "browser.gatherUsageStats": "false",
         "client.toolbarMode": "minimal",
         "client.showErrorDetails": "type",  # details of a fault go to the log, not to the page

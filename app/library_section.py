@@ -3,13 +3,15 @@
 import streamlit as st
 
 from app import library
-from app.errors import shown_errors
+from app.errors import refusal_kept, show_refusal, shown_errors
 from app.link import refuse_files
 from app.session import current_scenario, open_in_sidebar
 from simcore.errors import ScenarioError
-from simcore.scenario import Scenario, dump_scenario, read_scenario
+from simcore.report.table import escape_markdown
+from simcore.scenario import dump_scenario, read_scenario
 
 PREFIX = "library"
+REFUSAL = f"{PREFIX}.refusal"
 SAVED_HELP = "Saved scenarios are seen by everybody who uses this dashboard; they survive restarts."
 UPLOAD_HELP = "A scenario file (YAML), as specplan writes and reads it."
 MAX_SCENARIO_BYTES = 200_000
@@ -18,8 +20,7 @@ MAX_SCENARIO_BYTES = 200_000
 def show_library() -> None:
     """Draw it; opening takes effect before the sidebar is drawn again."""
     with st.sidebar.expander("Open and save"):
-        if (refusal := st.session_state.pop(f"{PREFIX}.refusal", None)) is not None:
-            st.error(refusal)
+        show_refusal(REFUSAL)
         _show_save()
         _show_saved()
         st.file_uploader(
@@ -39,8 +40,8 @@ def _show_save() -> None:
         )
         if st.form_submit_button("Save", width="stretch"):
             with shown_errors():
-                library.save("scenario", name, dump_scenario(scenario))
-                st.success(f"Saved as {name.strip()}.")
+                kept = library.save("scenario", name, dump_scenario(scenario))
+                st.success(f"Saved as {escape_markdown(kept)}.")
     st.download_button(
         "Download it (YAML)",
         lambda: dump_scenario(scenario),
@@ -54,7 +55,7 @@ def _show_save() -> None:
 
 def _show_saved() -> None:
     with shown_errors():
-        found = {each.name: each for each in library.saved("scenario")}
+        found = {each.name: each for each in library.listed("scenario")}
     if not found:
         st.caption("Nothing is saved yet. " + SAVED_HELP)
         return
@@ -66,14 +67,12 @@ def _show_saved() -> None:
         help=SAVED_HELP,
     )
     left, right = st.columns(2)
-    left.button(
-        "Open", key=f"{PREFIX}.open", on_click=_open_saved, args=(found[name],), width="stretch"
-    )
+    left.button("Open", key=f"{PREFIX}.open", on_click=_open_saved, args=(name,), width="stretch")
     right.button(
         "Delete",
         key=f"{PREFIX}.delete",
-        on_click=library.delete,
-        args=("scenario", name),
+        on_click=_delete,
+        args=(name,),
         width="stretch",
     )
 
@@ -81,32 +80,31 @@ def _show_saved() -> None:
 # --- callbacks: they run before the page is drawn again -------------------------------------------
 
 
-def _open_saved(chosen: library.Saved) -> None:
-    _open(chosen.content, chosen.name)
+def _open_saved(name: str) -> None:
+    with refusal_kept(REFUSAL):
+        _open(library.content_of("scenario", name), name)
+
+
+def _delete(name: str) -> None:
+    with refusal_kept(REFUSAL):
+        library.delete("scenario", name)
 
 
 def _open_upload() -> None:
     upload = st.session_state.get(f"{PREFIX}.upload")
     if upload is None:
         return
-    raw = upload.getvalue()
-    if len(raw) > MAX_SCENARIO_BYTES:
-        st.session_state[f"{PREFIX}.refusal"] = (
-            f"{upload.name} has {len(raw):,} bytes; expected a scenario of at most "
-            f"{MAX_SCENARIO_BYTES:,}"
-        )
-        return
-    _open(raw.decode("utf-8", errors="replace"), upload.name)
+    with refusal_kept(REFUSAL):
+        if (size := upload.size) > MAX_SCENARIO_BYTES:
+            raise ScenarioError(
+                f"{upload.name} has {size:,} bytes; expected a scenario of at most "
+                f"{MAX_SCENARIO_BYTES:,}"
+            )
+        _open(upload.getvalue().decode("utf-8", errors="replace"), upload.name)
 
 
 def _open(text: str, title: str) -> None:
-    try:
-        open_in_sidebar(_read(text, title), title)
-    except ScenarioError as error:
-        st.session_state[f"{PREFIX}.refusal"] = str(error)
-
-
-def _read(text: str, title: str) -> Scenario:
+    """Raises ScenarioError."""
     scenario = read_scenario(text, title)
     refuse_files(scenario, title)
-    return scenario
+    open_in_sidebar(scenario, title)

@@ -3,7 +3,8 @@
 import streamlit as st
 
 from app import words
-from app.cache import acceptance_key, once
+from app.cache import acceptance_key, once, once_large
+from app.errors import as_text
 from app.figure import show_figure
 from app.job import finished_job, start_job
 from simcore.errors import SpecplanError
@@ -32,7 +33,7 @@ def show_load(stored: StoredProfile, scenario: Scenario) -> None:
     try:
         curves = _curves(stored, scenario)
     except SpecplanError as error:
-        st.info(f"No curve over the load here: {error}")
+        st.info(as_text(f"No curve over the load here: {error}"))
         return
     asked = st.button("Simulate the curve", key="decide.simulate_curve", help=words.CURVE)
     if asked:
@@ -87,5 +88,5 @@ def _basis(stored: StoredProfile, scenario: Scenario) -> LoadBasis:
     """Kept for one acceptance and workload, whatever the load is."""
     workload = scenario.workload.model_dump_json(exclude={"arrivals"})
     key = ("load basis", *acceptance_key(stored, scenario), workload, scenario.seed)
-    found: LoadBasis = once(key, lambda: load_basis(stored, scenario))
+    found: LoadBasis = once_large(key, lambda: load_basis(stored, scenario))
     return found

@@ -1,6 +1,5 @@
 """Bring a whole profile: upload or paste, see what it is, use it for this visit."""
 
-import uuid
 from typing import Any
 
 import pandas as pd
@@ -10,10 +9,9 @@ from app import words
 from app.errors import shown_errors
 from app.profile_section import acceptance_table
 from app.provenance_section import box_words, identity_words
-from app.session import own_folder, use_profile
-from simcore.errors import ProfileError
+from app.session import check_own_name, new_folder, use_profile
 from simcore.profile.archive import HandedFile, unpack_profile
-from simcore.profile.store import PROFILE_FILE, StoredProfile, bundled_profiles
+from simcore.profile.store import PROFILE_FILE, StoredProfile
 from simcore.report.table import escape_markdown
 
 KEY = "calibrate.profile"
@@ -46,12 +44,8 @@ def _read(uploads: list[Any], pasted: str) -> StoredProfile:
     files = [HandedFile(each.name, each.getvalue()) for each in uploads]
     if pasted.strip():
         files.append(HandedFile(PROFILE_FILE, pasted.encode()))
-    stored = unpack_profile(files, own_folder() / uuid.uuid4().hex)
-    if (name := stored.profile.name) in bundled_profiles():
-        raise ProfileError(
-            f"profile {name!r} is bundled already; choose it in the sidebar, or give yours "
-            "another name in its profile.json"
-        )
+    stored = unpack_profile(files, new_folder())
+    check_own_name(stored.profile.name)
     return stored
 
 

@@ -3,11 +3,12 @@
 import streamlit as st
 
 from app import library, words
-from app.errors import shown_errors
+from app.errors import show_error, shown_errors
+from app.job import finished_job
 from app.kept_section import show_keep, show_kept_results
 from app.plan_section import KEY as PLAN_KEY
 from app.plan_section import PlanWithFiles, show_downloads, with_files
-from simcore.errors import PlanError
+from simcore.errors import SpecplanError
 from simcore.planner.document import Plan
 from simcore.planner.plan_diff import diff_plans
 from simcore.planner.plan_file import parse_plan
@@ -25,13 +26,15 @@ PREFIX = "report"
 
 def show_report() -> None:
     """Everything of the last plan of this session; without one, how to make it."""
-    job = st.session_state.get(PLAN_KEY)
-    made: PlanWithFiles | None = None if job is None else job.result
     show_kept_results("plan", PLAN_KEY, _read)
-    if made is None:
+    if PLAN_KEY not in st.session_state:
         st.info(words.NO_PLAN)
         st.page_link("app_pages/decide.py", label="Make the plan on the page Decide")
         return
+    job = finished_job(PLAN_KEY)
+    if job is None:
+        return
+    made: PlanWithFiles = job.result
     show_downloads(made)
     show_keep("plan", made.plan.scenario.name, made.plan.model_dump_json)
     view = st.segmented_control(
@@ -83,14 +86,14 @@ def _read(content: str, name: str) -> tuple[Scenario, PlanWithFiles]:
 
 def _show_diff(plan: Plan) -> None:
     """What changed from a kept plan to this one."""
-    kept = {each.name: each for each in library.saved("plan")}
+    kept = [each.name for each in library.listed("plan")]
     if not kept:
         st.info("No plan is kept yet. Keep one, change something, plan again, and compare.")
         return
-    name = st.selectbox("From the kept plan", list(kept), key=f"{PREFIX}.kept")
+    name = st.selectbox("From the kept plan", kept, key=f"{PREFIX}.kept")
     try:
-        before = parse_plan(kept[name].content, name)
-    except PlanError as error:
-        st.error(str(error))
+        before = parse_plan(library.content_of("plan", name), name)
+    except SpecplanError as error:
+        show_error(str(error))
     else:
         st.code(diff_text(diff_plans(before, plan)), language=None, wrap_lines=True)

@@ -2,6 +2,7 @@
 
 import shutil
 import tempfile
+import uuid
 import weakref
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +11,8 @@ from typing import Any
 import streamlit as st
 
 from app import link
-from simcore.profile.store import StoredProfile
+from simcore.errors import ProfileError
+from simcore.profile.store import StoredProfile, bundled_profiles
 from simcore.scenario import Scenario
 
 SCENARIO, OPENED, PENDING = "scenario", "opened", "pending"
@@ -107,8 +109,21 @@ class _Folder:
         weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
 
 
-def own_folder() -> Path:
-    """Where this visitor's profiles lie until the visit ends."""
+def check_own_name(name: str) -> None:
+    """Raise ProfileError for the name of a bundled profile: links and lists would mean another."""
+    if name in bundled_profiles():
+        raise ProfileError(
+            f"profile {name!r} is bundled already; choose it in the sidebar, or give yours another "
+            "name"
+        )
+
+
+def new_folder() -> Path:
+    """Of one profile, until the visit ends; nothing that still reads an older one meets it."""
+    return _own_folder() / uuid.uuid4().hex
+
+
+def _own_folder() -> Path:
     if FOLDER not in st.session_state:
         st.session_state[FOLDER] = _Folder()
     folder: _Folder = st.session_state[FOLDER]

@@ -6,9 +6,10 @@ address carries it, so that a copied link shows the same.
 
 import streamlit as st
 
-from app.errors import shown_errors
+from app.errors import show_error, shown_errors
 from app.inputs import scenario_sidebar
 from app.library_section import show_library
+from app.opened_section import show_replaced
 from app.session import open_link, open_pending, set_current
 from simcore.errors import ScenarioError
 from simcore.report.style import TEXT_CSS
@@ -31,8 +32,9 @@ try:
     open_link()
     open_pending()
 except ScenarioError as error:
-    st.error(f"{error}. The page starts from its own workload instead.")
+    show_error(f"{error}. The page starts from its own workload instead.")
 with shown_errors():
     set_current(scenario_sidebar())
     show_library()
+    show_replaced()
 page.run()

@@ -3,12 +3,14 @@
 from typing import Any
 
 import streamlit as st
+from pydantic import BaseModel
 
 from app import words
-from simcore.scenario import LognormalLengths, Scenario
+from simcore.scenario import Deployment, LognormalLengths, Scenario, Workload
 
 MAX_LOAD_FACTOR = 16.0  # the slider ends at this times the workload's own rate
 NUM_LOAD_STEPS = 320
+MAX_WIDGET_INT = 2**53 - 1  # a browser holds no larger whole number
 
 
 def choose_load(base: Scenario, key: str) -> dict[str, Any]:
@@ -37,16 +39,13 @@ def edit_workload(base: Scenario, prefix: str, has_recordings: bool) -> dict[str
     changes: dict[str, Any] = {
         "workload.num_requests": st.number_input(
             "Requests to simulate",
-            min_value=10,
-            max_value=1_000_000,
+            **_bounds(Workload, "num_requests"),
             value=base.workload.num_requests,
             step=500,
             key=f"{prefix}.num_requests",
             help=words.NUM_REQUESTS,
         ),
-        "seed": st.number_input(
-            "Seed", min_value=0, value=base.seed, step=1, key=f"{prefix}.seed", help=words.SEED
-        ),
+        "seed": _edit_seed(base, prefix),
     }
     lengths = base.workload.lengths
     if lengths.kind == "recorded":
@@ -60,6 +59,24 @@ def edit_workload(base: Scenario, prefix: str, has_recordings: bool) -> dict[str
     ):
         return changes | {"workload.lengths": {"kind": "recorded"}}
     return changes | {"workload.lengths": _edit_lengths(prefix, lengths)}
+
+
+def _bounds(section: type[BaseModel], name: str) -> dict[str, Any]:
+    """What a field of a scenario may be: a link may bring any of it, and a widget must hold it."""
+    found = section.model_fields[name].metadata
+    least = [each.ge for each in found if hasattr(each, "ge")]
+    most = [each.le for each in found if hasattr(each, "le")]
+    return {"min_value": least[0], "max_value": most[0]}
+
+
+def _edit_seed(base: Scenario, prefix: str) -> int:
+    if base.seed > MAX_WIDGET_INT:
+        st.caption(f"Seed {base.seed}, as the workload states it.")
+        return base.seed
+    chosen: int = st.number_input(
+        "Seed", min_value=0, value=base.seed, step=1, key=f"{prefix}.seed", help=words.SEED
+    )
+    return chosen
 
 
 def _edit_lengths(prefix: str, lengths: LognormalLengths) -> dict[str, Any]:
@@ -106,16 +123,14 @@ def edit_deployment(base: Scenario, prefix: str) -> dict[str, Any]:
     changes: dict[str, Any] = {
         "deployment.replicas": st.number_input(
             "Replicas",
-            min_value=1,
-            max_value=1024,
+            **_bounds(Deployment, "replicas"),
             value=base.deployment.replicas,
             key=f"{prefix}.replicas",
             help=words.REPLICAS,
         ),
         "deployment.max_num_seqs": st.number_input(
             "Running requests a replica (max_num_seqs)",
-            min_value=1,
-            max_value=4096,
+            **_bounds(Deployment, "max_num_seqs"),
             value=base.deployment.max_num_seqs,
             key=f"{prefix}.max_num_seqs",
             help=words.MAX_NUM_SEQS,
@@ -145,7 +160,7 @@ def _edit_shares(base: Scenario, prefix: str) -> dict[str, Any]:
     percentile = st.number_input(
         "Each limit holds at percentile (0: not asked)",
         min_value=0.0,
-        max_value=99.99,
+        max_value=100.0,
         value=base.slo.percentile or 0.0,
         step=1.0,
         format="%.2f",

@@ -46,6 +46,7 @@ __all__ = [
 # Beyond these no service lives, and the kernel's numbers would overflow.
 MAX_BATCH, MAX_COUNT, MAX_KV_TOKENS = 1_000_000, 1_000_000_000, 10**15
 
+MAX_YAML_VALUES = 100_000  # of a file, aliases written out
 UNUSUAL_BREAKS = re.compile("[\r\x85\u2028\u2029]")
 REQUEST_LIMITS = ("ttft_s", "tpot_s", "itl_s", "e2e_s")  # of the SLO
 EVERY_LIMIT = "every_limit"
@@ -293,15 +294,38 @@ def parse_scenario(raw: object, origin: str) -> Scenario:
         raise ScenarioError(f"{origin}: {describe_validation_error(error)}") from None
 
 
-class _UniqueKeys(yaml.SafeLoader):
-    """Safe YAML in which a key given twice is an error, not the last one's win."""
+class _PlainYaml(yaml.SafeLoader):
+    """Safe YAML in which a key given twice is an error, not the last one's win, and aliases of
+    aliases cannot grow a few lines into more than any memory holds."""
+
+    def get_single_node(self) -> yaml.Node | None:
+        node = super().get_single_node()
+        if node is not None and _num_values(node, {}) > MAX_YAML_VALUES:
+            raise yaml.YAMLError(f"its aliases stand for more than {MAX_YAML_VALUES:,} values")
+        return node
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen = [key.value for key, _ in node.value]
-        for key in seen:
-            if seen.count(key) > 1:
-                raise yaml.YAMLError(f"key {key!r} is given twice{node.start_mark}")
+        seen = set()
+        for key, _ in node.value:
+            if (name := str(key.value)) in seen:
+                raise yaml.YAMLError(f"key {name!r} is given twice{node.start_mark}")
+            seen.add(name)
         return super().construct_mapping(node, deep=deep)
+
+
+def _num_values(node: yaml.Node, known: dict[int, int]) -> int:
+    """Written out, every alias in full; an alias of what it stands in is refused as too deep."""
+    if isinstance(node, yaml.ScalarNode):
+        return 1
+    if id(node) not in known:
+        parts = [part for entry in node.value for part in _parts(entry)]
+        known[id(node)] = 1 + sum(_num_values(part, known) for part in parts)
+    return known[id(node)]
+
+
+def _parts(entry: yaml.Node | tuple[yaml.Node, yaml.Node]) -> tuple[yaml.Node, ...]:
+    """Of a sequence one node, of a mapping key and value."""
+    return entry if isinstance(entry, tuple) else (entry,)
 
 
 def read_yaml(path: Path, expected: str) -> object:
@@ -315,7 +339,7 @@ def read_yaml(path: Path, expected: str) -> object:
 
 def _parse_yaml(text: str, origin: str, expected: str) -> object:
     try:
-        found: object = yaml.load(text, Loader=_UniqueKeys)
+        found: object = yaml.load(text, Loader=_PlainYaml)
     except (yaml.YAMLError, RecursionError) as error:
         raise _cannot_read(origin, error, expected) from None
     return found

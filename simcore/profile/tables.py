@@ -80,12 +80,15 @@ def to_arrow(name: str, frame: "pd.DataFrame") -> pa.Table:
 
 def check(name: str, table: pa.Table, profile: Profile | ProfilePart) -> None:
     """Raise ProfileError where the contents contradict the schema or the profile."""
-    schema = _schema(name, table.column_names)
-    if not table.schema.equals(schema):
-        raise ProfileError(
-            f"the {name} table has columns {table.schema.names}; expected {schema.names}"
-        )
+    check_schema(name, table.schema)
     CHECKS[name](table, profile)
+
+
+def check_schema(name: str, found: pa.Schema) -> None:
+    """Raise ProfileError where columns or types are not the table's."""
+    schema = _schema(name, found.names)
+    if not found.equals(schema):
+        raise ProfileError(f"the {name} table has columns {found.names}; expected {schema.names}")
 
 
 def _schema(name: str, columns: Iterable[str]) -> pa.Schema:

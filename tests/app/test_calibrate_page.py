@@ -207,3 +207,32 @@ def test_the_words_of_a_profile_are_text_and_fetch_nothing():
     text = "\n".join(each.value for each in at.markdown)
     assert "elsewhere.invalid" in text
     assert picture not in text
+
+
+def _use_scrape(at: AppTest, name: str) -> AppTest:
+    _paste(at, SCRAPE.read_text(encoding="utf-8"))
+    at.checkbox(key=f"calibrate.import.{at.session_state['scenario'].profile}.same_target").check()
+    next(b for b in at.button if b.label == "Show what is in it").click().run()
+    at.text_input(key="calibrate.import.name").set_value(name)
+    return next(b for b in at.button if b.label == "Use it").click().run()
+
+
+@pytest.mark.parametrize("name", [SMOLLM2, "llama31_8b_h100", "../elsewhere", "/tmp/elsewhere"])
+def test_an_import_takes_no_bundled_profiles_place_and_leaves_no_folder(name):
+    at = _use_scrape(_visit(SMOLLM2), name)
+    assert "is bundled already" in at.error[0].value or "match pattern" in at.error[0].value
+    assert "profiles" not in at.session_state or not at.session_state["profiles"]
+    assert at.session_state["scenario"].profile == SMOLLM2
+
+
+def test_an_import_under_the_name_of_an_older_one_leaves_the_older_ones_files_alone():
+    at = _visit(SMOLLM2)
+    stored = []
+    for _ in range(2):
+        at.selectbox(key="sidebar.profile").set_value(SMOLLM2).run()
+        _use_scrape(at, "mine")
+        assert not at.error, [each.value for each in at.error]
+        stored.append(at.session_state["profiles"]["mine"])
+    # Work that began with the older one reads its tables when it needs them.
+    assert stored[0].folder != stored[1].folder
+    assert stored[0].traces.num_rows == stored[1].traces.num_rows

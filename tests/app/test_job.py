@@ -1,12 +1,13 @@
 """Work beside the page: progress, results, errors, cancelling."""
 
+import gc
 import threading
 
 import pytest
 
 pytest.importorskip("streamlit")
 
-from app.job import Job
+from app.job import CancelledError, Job
 from simcore.errors import ScenarioError
 
 
@@ -51,3 +52,27 @@ def test_a_refusal_is_its_sentence_and_a_fault_points_at_the_log(caplog):
     assert "secret" not in failed.error
     assert "log" in failed.error
     assert "secret" in caplog.text
+
+
+def test_the_work_of_a_visitor_who_has_left_ends_at_its_next_progress():
+    begun, go_on, ended = threading.Event(), threading.Event(), []
+
+    def work(advance):
+        try:
+            advance(1, 2)
+            begun.set()
+            go_on.wait(10)
+            advance(2, 2)
+            ended.append("went on")
+        except CancelledError:
+            ended.append("ended")
+            raise
+
+    job = Job(work, asked=None, unit="runs")
+    assert begun.wait(10)
+    thread = job._thread
+    del job
+    gc.collect()
+    go_on.set()
+    thread.join(10)
+    assert ended == ["ended"]

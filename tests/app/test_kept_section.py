@@ -76,6 +76,18 @@ def test_a_kept_run_gives_its_scenario_back(finish):
     assert len(second.get("plotly_chart")) == 4
 
 
+def test_a_result_of_another_version_says_so_before_it_is_opened(monkeypatch):
+    library.save("simulation", "of now", "{}")
+    monkeypatch.setattr(library, "specplan_version", lambda: "0.0.1")
+    library.save("simulation", "of then", "{}")
+    of_then, of_now = sorted(
+        _visit("serve").selectbox(key="kept.simulation.chosen").options, reverse=True
+    )
+    assert of_then.startswith("of then")
+    assert of_then.endswith("UTC, specplan 0.0.1)")
+    assert of_now.endswith("UTC)")
+
+
 @pytest.mark.parametrize(
     ("kind", "page", "content"),
     [

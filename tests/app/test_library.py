@@ -9,16 +9,31 @@ from app import library
 from simcore.errors import SpecplanError
 
 
-def test_what_was_saved_comes_back_the_newest_name_kept_once():
-    library.save("scenario", " night ", "seed: 1")
-    library.save("scenario", "night", "seed: 2")
+def test_what_was_saved_comes_back_under_its_kind_and_name():
+    assert library.save("scenario", " night ", "seed: 1") == "night"
     library.save("plan", "night", "{}")
     (found,) = library.saved("scenario")
-    assert (found.name, found.content) == ("night", "seed: 2")
+    assert (found.name, found.content) == ("night", "seed: 1")
     assert found.specplan_version
+    assert library.content_of("scenario", "night") == "seed: 1"
     library.delete("scenario", "night")
-    assert library.saved("scenario") == ()
-    assert len(library.saved("plan")) == 1
+    assert library.saved("scenario") == library.listed("scenario") == ()
+    assert len(library.listed("plan")) == 1
+    with pytest.raises(SpecplanError, match="night is no longer there"):
+        library.content_of("scenario", "night")
+
+
+def test_nobody_takes_the_place_of_what_another_visitor_saved_under_the_name():
+    names = [library.save("plan", "night", content) for content in ("1", "2", "1", "2", "3")]
+    assert names == ["night", "night (2)", "night", "night (2)", "night (3)"]
+    found = {each.name: each.content for each in library.saved("plan")}
+    assert found == {"night": "1", "night (2)": "2", "night (3)": "3"}
+
+
+def test_many_visitors_save_under_one_name_at_once_and_nothing_is_lost():
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(lambda n: library.save("plan", "same", str(n)), range(16)))
+    assert sorted(int(each.content) for each in library.saved("plan")) == list(range(16))
 
 
 def test_many_visitors_save_at_once_and_nothing_is_lost():

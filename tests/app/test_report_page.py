@@ -1,5 +1,7 @@
 """The page Report: the last plan as files, settings, alerts, load test and difference."""
 
+import threading
+
 import pytest
 
 pytest.importorskip("streamlit")
@@ -7,7 +9,10 @@ pytest.importorskip("streamlit")
 from streamlit.testing.v1 import AppTest
 
 from app import library, link
+from app.job import Job
 from app.launch import ENTRY
+from app.plan_section import with_files
+from simcore.planner.plan import make_plan
 from simcore.planner.plan_diff import diff_plans
 from simcore.planner.plan_file import parse_plan
 from simcore.report.alerts import alerts_yaml
@@ -19,17 +24,22 @@ from simcore.scenario_files import open_scenario
 PLAN = "decide.plan"
 
 
-@pytest.fixture
-def planned(finish) -> AppTest:
-    """A visit that has made a plan of few requests."""
+@pytest.fixture(scope="module")
+def made() -> Job:
+    """A plan of few requests. That the page Decide makes the same is proved there."""
     scenario = open_scenario("h100_chat").with_(**{"workload.num_requests": 150})
+    job = Job(lambda _: with_files(make_plan(scenario, num_replications=2)), scenario, "runs")
+    job.wait()
+    return job
+
+
+@pytest.fixture
+def planned(made) -> AppTest:
+    """A visit that has made a plan."""
     at = AppTest.from_file(str(ENTRY), default_timeout=60)
-    at.query_params[link.PARAMETER] = link.encode(scenario)
-    at.run()
-    at.number_input(key="decide.replications").set_value(2)
-    next(each for each in at.button if each.label == "Make the plan").click().run()
-    finish(at, PLAN)
-    at.switch_page("app_pages/report.py").run()
+    at.query_params[link.PARAMETER] = link.encode(made.asked)
+    at.session_state[PLAN] = made
+    at.run().switch_page("app_pages/report.py").run()
     assert not at.exception, at.exception
     return at
 
@@ -46,6 +56,24 @@ def test_without_a_plan_the_page_says_how_to_make_one():
     at.switch_page("app_pages/report.py").run()
     assert not at.exception
     assert "no plan in this visit" in at.info[0].value
+
+
+def test_a_plan_that_is_being_made_shows_its_progress_here_too():
+    go_on = threading.Event()
+
+    def work(advance):
+        advance(3, 40)
+        go_on.wait(20)
+        advance(4, 40)
+
+    at = AppTest.from_file(str(ENTRY), default_timeout=60)
+    at.session_state[PLAN] = Job(work, None, "simulations")
+    at.run().switch_page("app_pages/report.py").run()
+    assert not at.info
+    at.button(key=f"{PLAN}.cancel").click().run()
+    go_on.set()
+    at.run()
+    assert [each.value for each in at.info] == ["Cancelled; nothing was kept."]
 
 
 def test_every_part_is_that_of_the_plan_and_a_kept_plan_shows_what_changed(planned):

@@ -82,13 +82,73 @@ SPECULATIONS = {
 @pytest.mark.parametrize("name", list(SPECULATIONS))
 def test_every_way_to_speculate_comes_through_the_sidebar_unchanged(name):
     speculation = {"proposer": "draft_model"} | SPECULATIONS[name]
-    asked = open_scenario("cpu_chat").with_(speculation=speculation)
+    one = {"workload.domains": {"chat": 1.0}}  # a fitted model is fitted to every domain's requests
+    asked = open_scenario("cpu_chat").with_(speculation=speculation, **one)
     at = AppTest.from_file(str(ENTRY), default_timeout=60)
     at.query_params[link.PARAMETER] = link.encode(asked)
     at.run()
     assert not at.exception, at.exception
     assert at.session_state["scenario"].speculation == asked.speculation
     assert link.decode(_link(at)) == at.session_state["scenario"]
+
+
+FARTHEST = {  # as far as a scenario goes, and a widget must too
+    "smallest": {
+        "workload.num_requests": 1,
+        "workload.arrivals.rate_per_s": 1e-6,
+        "deployment.max_num_seqs": 1,
+        "slo": {"tpot_s": 1e-300, "percentile": 1e-7, "goodput_fraction": 1e-7},
+    },
+    "largest": {
+        "workload.num_requests": 10_000_000,
+        "workload.arrivals.rate_per_s": 1000.0,
+        "workload.lengths.prompt": {"mean_tokens": 1e9, "cv": 10.0, "max_tokens": 10**9},
+        "deployment.replicas": 1024,
+        "deployment.max_num_seqs": 1_000_000,
+        "slo": {"ttft_s": 1e300, "percentile": 99.99999, "goodput_fraction": 0.99999},
+        "seed": 2**63 - 1,
+    },
+}
+
+
+@pytest.mark.parametrize("name", list(FARTHEST))
+def test_a_link_to_the_ends_of_what_a_scenario_may_be_opens_and_changes_nothing(name):
+    asked = open_scenario("h100_chat").with_(**FARTHEST[name])
+    at = _visit(**{link.PARAMETER: link.encode(asked)})
+    assert not at.error, [each.value for each in at.error]
+    assert at.session_state["scenario"] == asked
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        (
+            {"contract": "exact_sampling", "sampling.temperature": 0.77},
+            "sampling.temperature: 0.77",
+        ),
+        ({"speculation.proposer": "other"}, "speculation.proposer: other is asked for, eagle is"),
+        ({"workload.domains": {"other": 1.0}}, "workload.domains: {'other': 1.0} is asked for"),
+    ],
+)
+def test_what_no_record_answers_is_not_replaced_without_a_word(changes, said):
+    at = _visit(**{link.PARAMETER: link.encode(open_scenario("h100_chat").with_(**changes))})
+    assert said in at.warning[0].value
+    at.run()
+    assert said in at.warning[0].value
+    key = next(each.key for each in at.number_input if each.key.endswith(".seed"))
+    at.number_input(key=key).set_value(4242).run()
+    assert not at.warning
+
+
+LEFT_OPEN = {"every domain": {"workload.domains": {}}, "the proposer": {"speculation": {}}}
+
+
+@pytest.mark.parametrize("name", list(LEFT_OPEN))
+def test_what_a_scenario_leaves_open_is_no_replacement(name):
+    asked = open_scenario("h100_chat").with_(**LEFT_OPEN[name])
+    at = _visit(**{link.PARAMETER: link.encode(asked)})
+    assert at.session_state["scenario"] != asked
+    assert not at.warning
 
 
 def test_the_address_follows_the_inputs_and_not_the_other_visitors():

@@ -1,9 +1,12 @@
 """Profiles that are handed over: whole ones come through, anything else is one sentence."""
 
+import hashlib
 import io
 import json
 import zipfile
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from simcore.errors import ProfileError
@@ -123,3 +126,65 @@ def test_more_than_the_limit_is_refused_before_it_is_unpacked(tmp_path, monkeypa
 def test_a_table_that_would_fill_the_memory_is_refused_before_it_is_read(tmp_path, monkeypatch):
     monkeypatch.setattr(archive, "MAX_TABLE_BYTES", 10_000)
     _refused([_zip(_files(CPU))], tmp_path, "bytes in memory")
+
+
+def _with_table(table: pa.Table, name: str = "traces") -> list[HandedFile]:
+    """The CPU's profile with another table, which profile.json names truly."""
+    entries, packed = _files(CPU), io.BytesIO()
+    pq.write_table(table, packed, compression="zstd")
+    raw = json.loads(entries["profile.json"])
+    entries[f"{name}.parquet"] = packed.getvalue()
+    raw["tables"][name] |= {
+        "rows": table.num_rows,
+        "sha256": hashlib.sha256(packed.getvalue()).hexdigest(),
+    }
+    entries["profile.json"] = json.dumps(raw).encode()
+    return [_zip(entries)]
+
+
+def _repeated(name: str, num_rows: int, **columns: pa.Array) -> pa.Table:
+    """The first row of a table of the CPU's profile, again and again."""
+    table = pq.read_table(load_profile(CPU).folder / f"{name}.parquet")
+    held = dict(zip(table.column_names, table.slice(0, 1).columns, strict=True)) | columns
+    rows = {key: column.take(pa.array([0] * num_rows)) for key, column in held.items()}
+    return pa.table(rows, schema=table.schema)
+
+
+def test_few_bytes_that_stand_for_millions_of_rows_are_refused_before_they_are_read(
+    tmp_path, monkeypatch
+):
+    limit = 8_000_000
+    monkeypatch.setattr(archive, "MAX_TABLE_BYTES", limit)
+    files = _with_table(_repeated("traces", 200_000))
+    assert len(files[0].content) < limit / 10
+    read = []
+    monkeypatch.setattr(archive, "read_checked", lambda *each: read.append(each[2]))
+    _refused(files, tmp_path, "traces.parquet takes up to")
+    assert "traces" not in read
+
+
+def test_a_long_text_that_every_row_repeats_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(archive, "MAX_TABLE_BYTES", 8_000_000)
+    table = _repeated("cost", 500, proposer=pa.array(["x" * 100_000]))
+    _refused(_with_table(table, "cost"), tmp_path, "cost.parquet takes up to")
+
+
+def test_columns_of_another_table_are_refused_before_they_are_read(tmp_path):
+    _refused(_with_table(pa.table({"any": ["x" * 1000] * 1000})), tmp_path, "has columns")
+
+
+def test_two_zips_share_the_room_of_one(tmp_path, monkeypatch):
+    monkeypatch.setattr(archive, "MAX_BYTES", 10_000)
+    first = _zip({"profile.json": b"0" * 9_000})
+    _refused([first, _zip({"a.parquet": b"0" * 9_000})], tmp_path, "10,000 bytes unpacked")
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_a_zip_with_any_byte_changed_is_a_profile_or_one_sentence(method, tmp_path):
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", method) as writing:
+        writing.writestr("profile.json", b"{}" * 400)
+    for place in range(len(packed.getvalue())):
+        damaged = bytearray(packed.getvalue())
+        damaged[place] ^= 0xFF
+        _refused([HandedFile("a.zip", bytes(damaged))], tmp_path, "expected")
