@@ -11,6 +11,9 @@ from simcore.report.table import escape_markdown
 
 CONFIG = {"displaylogo": False, "modeBarButtons": [["toImage", "zoom2d", "resetScale2d"]]}
 MOST_KEPT = 256
+# Streamlit mounts a changed figure anew and hands the same one over again at once. Plotly draws it
+# twice, unless a revision says that the data are the same and no template looks like another one.
+SAME_DATA = 0
 
 
 def show_figure(figure: go.Figure, *, key: str) -> None:
@@ -32,7 +35,8 @@ def _draw(title: str, figure: go.Figure, key: str) -> None:
 
 def _without_title(figure: go.Figure) -> tuple[str, go.Figure]:
     title = html.unescape((figure.layout.title.text or "").replace("<br>", " "))
-    figure.update_layout(title_text="", margin_t=32)
+    figure.update_layout(title_text="", margin_t=32, datarevision=SAME_DATA)
+    figure._layout.pop("template", None)  # no public setter takes it away
     return title, figure
 
 
