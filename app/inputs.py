@@ -11,7 +11,7 @@ import streamlit as st
 from app import words
 from app.cache import bundled_workloads, profile_names, stored_profile
 from app.point import follow_no_point
-from app.session import opened
+from app.session import opened, own_profiles
 from app.speculation_inputs import choose_speculation
 from app.workload_inputs import choose_load, edit_deployment, edit_workload
 from simcore.errors import ProfileError, ScenarioError
@@ -81,7 +81,10 @@ def _readable(name: str) -> StoredProfile | None:
 
 def _profile_title(name: str) -> str:
     stored = _readable(name)
-    return f"{name} (cannot be read)" if stored is None else stored.profile.title
+    if stored is None:
+        return f"{name} (cannot be read)"
+    # What an import adds to keeps its title, so the visitor's own are told apart by name.
+    return f"{name}: {stored.profile.title}" if name in own_profiles() else stored.profile.title
 
 
 def _choose_workload(stored: StoredProfile) -> tuple[Scenario, str]:

@@ -12,7 +12,12 @@ from simcore.acceptance.topology.dynamic_tree import DynamicShape
 from simcore.acceptance.topology.notation import parse_tree
 from simcore.acceptance.tree import DraftTree
 from simcore.errors import ProfileError
-from simcore.matching import matching_records, measured_gammas, usable_gammas
+from simcore.matching import (
+    domains_by_sort,
+    matching_records,
+    measured_gammas,
+    usable_gammas,
+)
 from simcore.planner.tree_choice import TreeLimits
 from simcore.policy_defaults import DraftShape
 from simcore.profile.schema import Contract, Sampling
@@ -103,22 +108,26 @@ def _choose_sampling(
 def _choose_domains(
     stored: StoredProfile, base: Scenario, everywhere: Scenario, key: str
 ) -> dict[str, float | DomainShare]:
-    """Domain -> share; empty means every domain alike."""
+    """Domain -> share; empty means every domain alike.
+
+    Recorded and counted domains do not mix, so nothing chosen means those of one sort.
+    """
     proposer = everywhere.speculation.proposer
     assert proposer is not None
-    records = matching_records(stored, everywhere, proposer)
-    domains = sorted({record.domain for record in records})
+    traced, counted = domains_by_sort(stored, everywhere, proposer)
+    domains, alike = sorted([*traced, *counted]), list(traced or counted)
     shares = base.workload.domains
     kept = [domain for domain in domains if domain in shares]
     chosen = st.multiselect(
         "Domains",
         domains,
-        default=kept or domains,
+        default=kept or alike,
         key=f"{key}.{everywhere.contract.value}.domains",
         help=words.DOMAINS,
         placeholder="all, alike",
     )
-    return {domain: shares.get(domain, 1.0) for domain in chosen}
+    named = chosen or (alike if traced and counted else [])
+    return {domain: shares.get(domain, 1.0) for domain in named}
 
 
 # --- drafts --------------------------------------------------------------------------------------

@@ -43,6 +43,36 @@ def matching_records(
     unless the scenario allows a mismatch; then a domain's records under the first contract and
     sampling that it has.
     """
+    fitting = _fitting_records(stored, scenario, proposer)
+    domains = {record.domain for record in fitting}
+    wanted = set(scenario.workload.domains) or domains
+    if unknown := wanted - domains:
+        raise ScenarioError(
+            f"workload domains {sorted(unknown)}: profile {stored.profile.name!r} measured "
+            f"{proposer!r} under the contract and sampling asked for on {sorted(domains)} only; "
+            "choose one of these, another sampling, measure it, or set allow_mismatch"
+        )
+    chosen = tuple(record for record in fitting if record.domain in wanted)
+    _check_usable(stored, proposer, chosen)
+    return chosen
+
+
+def domains_by_sort(
+    stored: StoredProfile, scenario: Scenario, proposer: str
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The domains with traces and those with counts: a workload names of one sort only.
+
+    Raises ScenarioError where nothing was measured under its contract and sampling.
+    """
+    fitting = _fitting_records(stored, scenario, proposer)
+    traced = tuple(sorted({r.domain for r in fitting if r.kind == "trace"}))
+    return traced, tuple(sorted({r.domain for r in fitting} - set(traced)))
+
+
+def _fitting_records(
+    stored: StoredProfile, scenario: Scenario, proposer: str
+) -> list[AcceptanceRecord]:
+    """Of every domain, in the order of the profile."""
     profile = stored.profile
     if proposer not in profile.proposers:
         raise ScenarioError(
@@ -62,17 +92,7 @@ def matching_records(
             f"{scenario.contract.value} with {scenario.sampling.model_dump()}; it holds "
             f"{measured or 'nothing'}: choose one of these, measure it, or set allow_mismatch"
         )
-    domains = {record.domain for record in fitting}
-    wanted = set(scenario.workload.domains) or domains
-    if unknown := wanted - domains:
-        raise ScenarioError(
-            f"workload domains {sorted(unknown)}: profile {profile.name!r} measured {proposer!r} "
-            f"under the contract and sampling asked for on {sorted(domains)} only; choose one of "
-            "these, another sampling, measure it, or set allow_mismatch"
-        )
-    chosen = tuple(record for record in fitting if record.domain in wanted)
-    _check_usable(stored, proposer, chosen)
-    return chosen
+    return fitting
 
 
 def fitting_proposers(stored: StoredProfile, scenario: Scenario) -> tuple[str, ...]:

@@ -22,13 +22,18 @@ def show_study(study: Study) -> None:
     """One check: its decisions, errors beside noise, the picture, every figure."""
     st.subheader(study.title, divider="gray")
     st.markdown(f"**{choices_sentence(study.choices)}.** {words.TRUTH}")
-    left, right = st.columns(2)
+    left, right = st.columns([4, 5])
     left.table(pd.DataFrame(median_rows(study)), hide_index=True)
-    right.table(pd.DataFrame(choice_rows(study)), hide_index=True)
+    right.table(_unbroken(pd.DataFrame(choice_rows(study))), hide_index=True)
     show_figure(truth_figure(study), key=f"truth.{study.name}")
     with st.expander("Every figure of every cell"):
         st.dataframe(pd.DataFrame(error_rows(study)), hide_index=True, width="stretch")
     st.caption(f"{study.engine}; measured on {study.date} with `{study.command}`")
+
+
+def _unbroken(rows: pd.DataFrame) -> pd.DataFrame:
+    """A number and its sign stay in one line, however narrow the column."""
+    return rows.map(lambda cell: cell.replace(" %", "\N{NO-BREAK SPACE}%"))
 
 
 with shown_errors():

@@ -41,6 +41,8 @@ def comparison_figure(found: Comparison) -> go.Figure:
             x=mean,
             y=[row.name for row in rows],
             mode="markers",
+            orientation="h",
+            offsetgroup=str(index),  # beside one another: equal marks would hide each other
             name=label(service.label),
             marker={
                 "color": colour(index),
@@ -52,7 +54,9 @@ def comparison_figure(found: Comparison) -> go.Figure:
         )
     figure.add_vline(x=0.0, line={"color": GREY, "dash": "dash", "width": 1.5})
     figure.update_yaxes(autorange="reversed")
-    return figure.update_layout(height=240 + ROW_HEIGHT * len(SHOWN))
+    return figure.update_layout(
+        height=240 + ROW_HEIGHT * len(SHOWN), scattermode="group", scattergap=0.5
+    )
 
 
 class _Row(NamedTuple):

@@ -60,7 +60,7 @@ def cost_residuals_figure(fitted: pd.DataFrame) -> go.Figure:
     rows = _positive(fitted[fitted["phase"] != "overhead"].dropna(subset=["fitted_s"]))
     figure = new_figure(
         "What the law says too much (+) or too little (−)",
-        "query tokens of the step (batch × tokens a request)",
+        "query tokens of the step",
         "law / measured − 1 (%)",
     )
     names = rows["phase"] + rows["proposer"].map(

@@ -71,7 +71,7 @@ def pareto_figure(plan: Plan) -> go.Figure:
         },
         hoverinfo="skip",
     )
-    figure.update_layout(height=520, legend={"y": -0.3})  # room for the many kinds on paper
+    figure.update_layout(height=520)  # room for the many kinds on paper
     figure.update_xaxes(**log_axis([_x(way) for way in shown]))
     figure.update_yaxes(**log_axis([_y(way) for way in shown]))
     return figure

@@ -118,7 +118,7 @@ def timeline_figure(result: SimulationResult) -> go.Figure:
         )
     _add_changes(figure, result)
     figure.update_xaxes(title_text="time (s)", row=len(rows), col=1)
-    return styled(figure, "The service over time").update_layout(height=680, legend_y=-0.12)
+    return styled(figure, "The service over time").update_layout(height=680)
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,8 @@ def _service_lines(result: SimulationResult) -> Iterator[_Line]:
             time_s, used = _downsample(*_service_series(steps, field))
             yield _Line(KV_ROW, name, "%", line_colour, line_dash, time_s, 100.0 * used / total)
     for replica in range(min(len(replicas), MAX_REPLICA_LINES)):
-        own = steps[steps["replica"] == replica]
+        # A step of prefill alone drafts nothing, whatever length is in force.
+        own = steps[(steps["replica"] == replica) & (steps["num_decoding"] > 0)]
         name = "γ" if len(replicas) == 1 else f"γ of replica {replica}"
         if len(own):
             series = _downsample(own["begin_s"], own["gamma"].astype(float))

@@ -21,6 +21,7 @@ SERIES_COLOURS = (BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILLION)
 MARKERS = ("circle", "square", "diamond", "triangle-up", "cross", "star-triangle-down")
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 
+THOUSAND = 1000.0
 WIDE_DECADES = 3.0  # from here on, ticks at 1 only
 TEXT_COLOUR = "#757A82"  # no grey keeps more to both pages; TEXT_CSS puts the page's own in place
 GRID_COLOUR = "rgba(128,128,128,0.25)"
@@ -98,9 +99,10 @@ def _look(title: str) -> dict[str, object]:
         "plot_bgcolor": "rgba(0,0,0,0)",
         "colorway": list(SERIES_COLOURS),
         "hovermode": "closest",
-        "legend": {"orientation": "h", "yanchor": "top", "y": -0.24, "x": 0},
+        # At the lower edge: it takes its room there, whatever the axis title above it needs.
+        "legend": {"orientation": "h", "yref": "container", "yanchor": "bottom", "y": 0, "x": 0},
         "modebar": {"bgcolor": "rgba(0,0,0,0)", "color": GREY},
-        "margin": {"l": 64, "r": 24, "t": 64, "b": 104},
+        "margin": {"l": 64, "r": 24, "t": 64, "b": 64},
         "height": 440,
     }
 
@@ -144,8 +146,20 @@ def log_axis(values: Sequence[float]) -> dict[str, object]:
         if low <= math.log10(digit * 10.0**decade) <= high
     ]
     ticks = ticks if len(ticks) > 1 else [float(f"{10**each:.2g}") for each in (low, high)]
-    texts = [f"{tick:,.0f}" if tick >= 1 and tick == int(tick) else f"{tick:.3g}" for tick in ticks]
-    return {"type": "log", "range": [low, high], "tickvals": ticks, "ticktext": texts}
+    return {
+        "type": "log",
+        "range": [low, high],
+        "tickvals": ticks,
+        "ticktext": [_short(tick) for tick in ticks],
+        "tickangle": 0,
+    }
+
+
+def _short(tick: float) -> str:
+    """Narrow enough to stand level beside its neighbours."""
+    if tick >= THOUSAND:
+        return f"{tick / THOUSAND:g}k" if tick < THOUSAND**2 else f"{tick / THOUSAND**2:g}M"
+    return f"{tick:g}" if tick >= 1 and tick == int(tick) else f"{tick:.3g}"
 
 
 def parity_line(figure: go.Figure, **where: int) -> None:

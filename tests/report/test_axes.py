@@ -1,0 +1,25 @@
+"""Log axes in narrow columns, and legends below titles."""
+
+import pytest
+
+from simcore.report.style import log_axis, new_figure
+
+
+@pytest.mark.parametrize(
+    ("values", "texts"),
+    [
+        ((18.0, 2_200.0), ["20", "50", "100", "200", "500", "1k", "2k"]),
+        ((0.3, 4.0), ["0.5", "1", "2"]),
+        ((1.0, 2_000_000.0), ["1", "10", "100", "1k", "10k", "100k", "1M"]),
+        ((1_200.0, 1_900.0), ["1.1k", "2k"]),
+    ],
+)
+def test_ticks_of_a_log_axis_are_short_enough_to_stand_level(values, texts):
+    axis = log_axis(values)
+    assert axis["ticktext"] == texts
+    assert axis["tickangle"] == 0
+
+
+def test_a_legend_keeps_to_the_lower_edge_whatever_stands_above_it():
+    legend = new_figure("title", "x (s)", "y (s)").layout.legend
+    assert (legend.yref, legend.yanchor, legend.y) == ("container", "bottom", 0)
