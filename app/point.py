@@ -21,7 +21,7 @@ def point_in_force(stored: StoredProfile, scenario: Scenario) -> tuple[int, int]
 
 
 def follow_point(stored: StoredProfile, scenario: Scenario) -> tuple[int, int]:
-    """The same for the sidebar: what is in force then depends on it, and moving it runs all anew."""
+    """The same for the sidebar: what is in force then depends on it, so moving it runs all anew."""
     st.session_state[FOLLOWED] = True
     return point_in_force(stored, scenario)
 
