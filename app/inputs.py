@@ -11,6 +11,7 @@ import streamlit as st
 from app import words
 from app.cache import bundled_workloads, profile_names, stored_profile
 from app.errors import as_text
+from app.point import follow_no_point
 from app.session import opened, own_profiles
 from app.speculation_inputs import choose_speculation
 from app.workload_inputs import choose_load, edit_deployment, edit_workload
@@ -22,6 +23,7 @@ from simcore.scenario import Scenario
 
 def scenario_sidebar() -> Scenario:
     """Draw the sidebar; raises ScenarioError or ProfileError where the choice is refused."""
+    follow_no_point()
     with st.sidebar:
         stored = _choose_profile()
         base, key = _choose_workload(stored)

@@ -8,6 +8,7 @@ from simcore.profile.store import StoredProfile
 from simcore.scenario import Scenario
 
 DEFAULT_CONTEXT_TOKENS = 512
+FOLLOWED = "point.followed"
 
 
 def point_in_force(stored: StoredProfile, scenario: Scenario) -> tuple[int, int]:
@@ -17,6 +18,22 @@ def point_in_force(stored: StoredProfile, scenario: Scenario) -> tuple[int, int]
         st.session_state.get(batch, _kept(batch, 1)),
         st.session_state.get(context, _kept(context, _usual_context(stored, scenario))),
     )
+
+
+def follow_point(stored: StoredProfile, scenario: Scenario) -> tuple[int, int]:
+    """The same for the sidebar: what is in force then depends on it, so moving it runs all anew."""
+    st.session_state[FOLLOWED] = True
+    return point_in_force(stored, scenario)
+
+
+def is_followed() -> bool:
+    """Whether the sidebar that stands now followed the point."""
+    return FOLLOWED in st.session_state
+
+
+def follow_no_point() -> None:
+    """Forget it; call it before the sidebar is drawn."""
+    st.session_state.pop(FOLLOWED, None)
 
 
 def choose_point(stored: StoredProfile, scenario: Scenario) -> tuple[int, int]:

@@ -6,7 +6,7 @@ import streamlit as st
 
 from app import words
 from app.drafts import all_survivals
-from app.point import point_in_force
+from app.point import follow_point
 from simcore.planner.speedup_map import batch_size_table, break_even_acceptance, speedup_map
 from simcore.policy_defaults import (
     MILD,
@@ -99,7 +99,7 @@ def _edit_table(stored: StoredProfile, asked: Scenario, shape: DraftShape, key: 
         if (each.num_draft_tokens is not None) == shape.is_tree and each.gamma <= shape.depth
     ]
     proposer = asked.speculation.proposer or ""
-    found = speedup_map(stored, proposer, survivals, point_in_force(stored, asked)[1])
+    found = speedup_map(stored, proposer, survivals, follow_point(stored, asked)[1])
     most = asked.deployment.max_num_seqs
     table = batch_size_table(found, most, least_speedup=least)
     st.dataframe(
@@ -111,7 +111,7 @@ def _edit_table(stored: StoredProfile, asked: Scenario, shape: DraftShape, key: 
 
 
 def _edit_gate(stored: StoredProfile, asked: Scenario, shape: DraftShape, key: str) -> Policy:
-    batch, context = point_in_force(stored, asked)
+    batch, context = follow_point(stored, asked)
     own = [s for s in all_survivals(stored, asked) if s.gamma == shape.depth][-1:]
     proposer = asked.speculation.proposer or ""
     points = [

@@ -2,12 +2,13 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import pandas as pd
 import streamlit as st
 
 from app import words
-from app.figure import show_figure
+from app.figure import Picture, picture, show_figure, show_picture
 from app.job import Advance, finished_job, start_job
 from app.kept_section import read_kept, show_keep, show_kept_results
 from app.session import open_next
@@ -41,6 +42,15 @@ class Run:
     label: str
     result: SimulationResult | None  # None: only its numbers were kept
     summary: Summary
+
+    @cached_property
+    def pictures(self) -> dict[str, Picture]:
+        """Key -> what is drawn of the result alone: made once, however often the page runs."""
+        assert self.result is not None
+        return {
+            "serve.timeline": picture(timeline_figure(self.result)),
+            "serve.latency": picture(latency_figure(self.result)),
+        }
 
 
 class Kept(Frozen):
@@ -156,8 +166,8 @@ def _show_run(run: Run, scenario: Scenario) -> None:
         if st.button("Open its scenario", key="serve.open"):
             open_next(scenario, scenario.name)
         return
-    show_figure(timeline_figure(run.result), key="serve.timeline")
-    show_figure(latency_figure(run.result), key="serve.latency")
+    for key, drawn in run.pictures.items():
+        show_picture(drawn, key=key)
     _show_changes(run.result)
 
 

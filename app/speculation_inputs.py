@@ -6,7 +6,7 @@ import streamlit as st
 
 from app import words
 from app.drafts import best_tree, recording
-from app.point import point_in_force
+from app.point import follow_point
 from app.policy_inputs import choose_acceptance, choose_policy
 from simcore.acceptance.topology.dynamic_tree import DynamicShape
 from simcore.acceptance.topology.notation import parse_tree
@@ -219,7 +219,7 @@ def _choose_best(
     budget = st.number_input(
         "Budget (candidates)", 1, MAX_BUDGET, DEFAULT_BUDGET, key=f"{key}.budget", help=words.BUDGET
     )
-    point = point_in_force(stored, asked)
+    point = follow_point(stored, asked)
     tree = best_tree(stored, asked, TreeLimits(int(budget), gammas[-1]), point)
     where = f"batch {point[0]:,} and context {point[1]:,} tokens (page Speculate)"
     if tree is None:

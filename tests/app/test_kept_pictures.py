@@ -67,3 +67,13 @@ def test_warming_up_imports_what_the_pages_need():
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
     )
     assert done.stdout.split() == ["True", "True"]
+
+
+def test_a_figure_is_sent_so_that_plotly_draws_it_once():
+    import json
+
+    at = AppTest.from_string(PROGRAM.format(second=4.0)).run()
+    layouts = [json.loads(each.proto.spec)["layout"] for each in at.get("plotly_chart")]
+    assert len(layouts) == 2
+    assert not any("template" in each for each in layouts)  # any template looks like a change
+    assert len({each["datarevision"] for each in layouts}) == 1

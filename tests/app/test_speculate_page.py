@@ -8,6 +8,7 @@ from streamlit.testing.v1 import AppTest
 
 from app import cache, link
 from app.launch import ENTRY
+from app.point import FOLLOWED
 from simcore.acceptance.order import rate_orders
 from simcore.acceptance.request_spread import count_every_position, request_spread
 from simcore.acceptance.survival import conditional_from_survival
@@ -215,3 +216,14 @@ def test_a_dynamic_tree_whose_order_was_recorded_is_put_in_force(monkeypatch, tm
     survival = tree_survival(stored, scenario)
     assert _metrics(at)["Tokens a cycle, E[Y]"] == f"{survival.mean_emitted_tokens:.2f}"
     assert "another shape in every cycle" in _infos(at)
+
+
+def test_moving_the_point_runs_the_whole_page_only_where_the_sidebar_follows_it():
+    at = _visit(_scenario())
+    assert FOLLOWED not in at.session_state
+    _box(at, ".topology").set_value("best").run()
+    assert FOLLOWED in at.session_state
+    _box(at, ".topology").set_value("chain").run()
+    assert FOLLOWED not in at.session_state
+    _box(at, ".policy").set_value("batch_size_table").run()
+    assert FOLLOWED in at.session_state
