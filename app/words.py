@@ -225,6 +225,14 @@ IMPORTED_PROFILE = (
     "The profile in force plus the import, under this name, for this visit only. Download it to "
     "keep it."
 )
+WITHOUT_TIMES = (
+    "Takes how drafts fared and leaves the step times of these files aside: the cost law stays the "
+    "profile's own."
+)
+NOTHING_TO_USE = (
+    "These files hold nothing that can be stored: neither counts of drafts nor step times. They "
+    "change no number here."
+)
 REPLACE_RECORDS = "Take the place of a record of the same proposer, domain and sampling."
 WHOLE_PROFILE = (
     "A zip of a profile's folder, as `python -m calibration measure` writes it or this page hands "
