@@ -7,6 +7,7 @@ from app.errors import shown_errors
 from app.kept_section import show_keep, show_kept_results
 from app.plan_section import KEY as PLAN_KEY
 from app.plan_section import PlanWithFiles, show_downloads, with_files
+from app.session import current_scenario
 from simcore.errors import PlanError
 from simcore.planner.document import Plan
 from simcore.planner.plan_diff import diff_plans
@@ -32,6 +33,8 @@ def show_report() -> None:
         st.info(words.NO_PLAN)
         st.page_link("app_pages/decide.py", label="Make the plan on the page Decide")
         return
+    if job.asked not in (None, current_scenario()):
+        st.warning(words.PLAN_OF_OTHER_INPUTS)
     show_downloads(made)
     show_keep("plan", made.plan.scenario.name, made.plan.model_dump_json)
     view = st.segmented_control(

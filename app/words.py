@@ -206,6 +206,32 @@ SENSITIVITY = (
     "a diamond marks a decision that turns within the range."
 )
 FLIPS = "Where the decision turns in closed form, off and on are simulated so often as a check."
+NO_INTERVAL = " Without an interval: the source states none."
+TREE_FIGURES = (
+    "Replay takes every recorded cycle through the tree. The two products are what planners that "
+    "know only rates would say of the same cycles: one rate for every depth and rank, or one for "
+    "every rank. SGLang's settings are the smallest that can choose this tree."
+)
+LOOKUP_TREE = (
+    "Second guesses were never taken: a lookup has one guess for a position. A chain of the same "
+    "depth emits as much and has fewer candidates to check; trees are for draft models."
+)
+IDLE_TREE = (
+    "Second guesses were never taken in these recordings. A chain of the same depth emits as much "
+    "and has fewer candidates to check."
+)
+PLAN_OF_OTHER_INPUTS = (
+    "The inputs have changed since this plan: everything below is of the inputs it was made with. "
+    "Make the plan again on the page Decide to hand over what the sidebar says now."
+)
+ONE_RUN = (
+    "One run each under one seed, so without intervals: the pages Compare and Decide repeat it and "
+    "give them."
+)
+CHANGES = (
+    "Latencies: left of zero is better. Goodput, throughput and output rate: right is better. A "
+    "hollow mark cannot be told from zero."
+)
 NO_PLAN = "There is no plan in this visit yet. A plan compares, decides, and becomes the report."
 KEEP = "Kept results are seen by everybody who uses this dashboard; they survive restarts."
 ONLY_NUMBERS = (

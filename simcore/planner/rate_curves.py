@@ -87,7 +87,7 @@ def ways_to_serve(
     name = f"{proposer}, {speculation.drafts}"
     if speculation.policy.kind != "fixed":
         fixed = scenario.with_(**{"speculation.policy": {"kind": "fixed"}})
-        return ways | {f"{name} fixed": fixed, f"{name}, {speculation.policy.kind}": scenario}
+        return ways | {f"{name} fixed": fixed, f"{proposer}, {speculation.served}": scenario}
     ways[f"{name} fixed"] = scenario
     shape = DraftShape.of(speculation)
     if not shape.is_tree:

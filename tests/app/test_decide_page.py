@@ -9,7 +9,7 @@ pytest.importorskip("streamlit")
 
 from streamlit.testing.v1 import AppTest
 
-from app import cache
+from app import cache, words
 from app.launch import ENTRY
 from simcore.acceptance.survival import iid_mean_emitted_tokens
 from simcore.planner.estimate import estimate
@@ -70,6 +70,10 @@ def test_the_headline_equals_the_closed_form(page, gamma):
     iid = iid_mean_emitted_tokens(survival.acceptance_rate, gamma)
     assert f"predict {iid:.2f} tokens" in _captions(page)
     assert f"{point.speedup:.2f} × as fast" in page.subheader[0].value
+
+
+def test_a_source_without_errors_shows_no_interval_and_says_so(page):
+    assert words.NO_INTERVAL.strip() in _sound(_gamma(page, 3)).subheader[0].value
 
 
 def test_moving_gamma_changes_the_headline(page):
