@@ -85,7 +85,7 @@ def _show_on(proposer: str, survival: CycleSurvival, point: SpeedupPoint) -> Non
         emitted,
         "Tokens a cycle, E[Y]",
         f"{survival.mean_emitted_tokens:.2f}",
-        _break_even(point) + _sentence(survival.mean_interval),
+        f"{_sentence(survival.mean_interval)} {_break_even(point)}".strip(),
         words.EMITTED,
     )
     _card(

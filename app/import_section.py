@@ -15,7 +15,7 @@ from app.errors import shown_errors
 from app.figure import show_figure
 from app.import_words import in_page_words, page_words
 from app.session import current_scenario, own_folder, own_profiles, use_profile
-from simcore.errors import EngineFileError
+from simcore.errors import EngineFileError, ProfileError
 from simcore.matching import measured_as
 from simcore.profile.archive import pack_profile
 from simcore.profile.import_summary import describe_reading, missing_to_plan, summary_lines
@@ -30,7 +30,7 @@ from simcore.profile.importers import (
 )
 from simcore.profile.merge import merge, write_merge
 from simcore.profile.schema import Sampling
-from simcore.profile.store import StoredProfile, load_profile
+from simcore.profile.store import StoredProfile, bundled_profiles, load_profile
 from simcore.report.import_figures import imported_survival_figure
 from simcore.report.table import escape_markdown
 from simcore.validation import describe_validation_error
@@ -223,6 +223,8 @@ def _show_use(preview: Preview) -> None:
 
 def _use(preview: Preview, name: str, replace: bool) -> None:
     """Merge into a profile of this session and choose it. Raises EngineFileError, ProfileError."""
+    if name in bundled_profiles():
+        raise ProfileError(f"profile {name!r} is bundled already; give yours another name")
     merged = merge(
         preview.reading,
         preview.options,
@@ -284,3 +286,4 @@ def show_own_download(stored: StoredProfile) -> None:
         key=f"{KEY}.download",
         on_click="ignore",
     )
+    st.caption(words.OWN_PROFILE)

@@ -114,6 +114,10 @@ BOUNDS = (
     "Without the recorded order of nodes, ranks and confidences bound what a dynamic tree accepts."
 )
 LOAD = "Requests that arrive in a second, at the whole service, at random moments (Poisson)."
+SESSION_LOAD = (
+    "Sessions that begin in a second, at the whole service, at random moments (Poisson). Each asks "
+    "several times; everywhere else load counts requests, so every turn."
+)
 NUM_REQUESTS = "How many requests one simulation serves. More give steadier percentiles."
 SEED = "Same seed and profile, same result. Another seed shows how much is chance."
 PROMPT_TOKENS = "Mean length of a prompt, in tokens (about three quarters of a word each)."
@@ -258,6 +262,10 @@ WITHOUT_TIMES = (
 NOTHING_TO_USE = (
     "These files hold nothing that can be stored: neither counts of drafts nor step times. They "
     "change no number here."
+)
+OWN_PROFILE = (
+    "This profile lasts until the page is loaded anew, and no link carries it. Download it; opened "
+    "below (Open a profile of your own) after a link that names it, the link's view comes back."
 )
 REPLACE_RECORDS = "Take the place of a record of the same proposer, domain and sampling."
 WHOLE_PROFILE = (

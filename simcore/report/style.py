@@ -22,6 +22,7 @@ MARKERS = ("circle", "square", "diamond", "triangle-up", "cross", "star-triangle
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 
 THOUSAND = 1000.0
+LEAST_TICKS = 2  # one alone tells no scale
 WIDE_DECADES = 3.0  # from here on, ticks at 1 only
 TEXT_COLOUR = "#757A82"  # no grey keeps more to both pages; TEXT_CSS puts the page's own in place
 GRID_COLOUR = "rgba(128,128,128,0.25)"
@@ -145,7 +146,8 @@ def log_axis(values: Sequence[float]) -> dict[str, object]:
         for digit in ((1, 2, 5) if high - low < WIDE_DECADES else (1,))
         if low <= math.log10(digit * 10.0**decade) <= high
     ]
-    ticks = ticks if len(ticks) > 1 else [float(f"{10**each:.2g}") for each in (low, high)]
+    if len(ticks) < LEAST_TICKS:
+        ticks = _even_ticks(10.0**low, 10.0**high)
     return {
         "type": "log",
         "range": [low, high],
@@ -153,6 +155,16 @@ def log_axis(values: Sequence[float]) -> dict[str, object]:
         "ticktext": [_short(tick) for tick in ticks],
         "tickangle": 0,
     }
+
+
+def _even_ticks(low: float, high: float) -> list[float]:
+    """Two or more round numbers between two that are so near that they hold no 1, 2 and 5."""
+    step = 10.0 ** math.ceil(math.log10(high - low))
+    for part in (1.0, 0.5, 0.2, 0.1, 0.05, 0.02):
+        first, last = math.ceil(low / (step * part)), math.floor(high / (step * part))
+        if last - first + 1 >= LEAST_TICKS:
+            return [round(count * step * part, 12) for count in range(first, last + 1)]
+    return [low, high]
 
 
 def _short(tick: float) -> str:

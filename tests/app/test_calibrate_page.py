@@ -9,7 +9,7 @@ pytest.importorskip("streamlit")
 
 from streamlit.testing.v1 import AppTest
 
-from app import words
+from app import link, words
 from app.import_words import FIELDS, REPLACE, page_words
 from app.launch import ENTRY
 from simcore.planner.estimate import estimate_survival
@@ -17,6 +17,7 @@ from simcore.profile.archive import pack_profile
 from simcore.profile.import_summary import describe_reading
 from simcore.profile.importers import EngineFile, ImportOptions, read_files
 from simcore.profile.store import bundled_profiles, load_profile, write_profile
+from simcore.scenario_files import open_scenario
 
 SMOLLM2 = "smollm2_135m_cpu"
 PAGE = "app_pages/calibrate.py"
@@ -271,3 +272,33 @@ def test_the_words_of_a_profile_are_text_and_fetch_nothing():
     text = "\n".join(each.value for each in at.markdown)
     assert "elsewhere.invalid" in text
     assert picture not in text
+
+
+def test_a_link_waits_for_the_profile_that_it_names(tmp_path):
+    content = _own_profile(tmp_path)
+    asked = open_scenario("cpu_chat").with_(
+        profile="mine",
+        **{"speculation.proposer": "ngram", "speculation.num_speculative_tokens": 6, "seed": 77},
+    )
+    at = AppTest.from_file(str(ENTRY), default_timeout=60)
+    at.query_params[link.PARAMETER] = link.encode(asked)
+    at.run().switch_page(PAGE).run()
+    assert at.session_state["scenario"].profile != "mine"
+    _upload(at, ("mine.zip", content, "application/zip"))
+    next(b for b in at.button if b.label == "Use this profile").click().run()
+    assert not at.error, _texts(at.error)
+    scenario = at.session_state["scenario"]
+    assert (scenario.profile, scenario.seed) == ("mine", 77)
+    assert scenario.speculation.num_speculative_tokens == 6
+    assert words.OWN_PROFILE in _texts(at.caption)
+
+
+def test_an_import_does_not_take_the_name_of_a_bundled_profile():
+    at = _visit(SMOLLM2)
+    at.checkbox(key=f"calibrate.import.{SMOLLM2}.same_target").set_value(True)
+    _paste(at, SCRAPE.read_text(encoding="utf-8"))
+    at.text_input(key="calibrate.import.name").set_value(SMOLLM2)
+    next(b for b in at.button if b.label == "Use it").click().run()
+    assert "bundled already" in at.error[0].value
+    assert at.session_state["scenario"].profile == SMOLLM2
+    assert not at.session_state["profiles"]
