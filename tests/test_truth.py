@@ -22,7 +22,7 @@ def test_every_figure_of_a_study_is_shown(study):
     *series, _line = truth_figure(study).data
     assert sum(len(each.x) for each in series) == len(latencies)
     assert len(choice_rows(study)) == len(study.choices) > 0
-    assert {row["figure"] for row in median_rows(study)} >= {"ttft p50", "e2e p95"}
+    assert {row["figure"] for row in median_rows(study)} >= {"TTFT p50", "E2E p95"}
 
 
 @pytest.mark.parametrize("study", truth().studies, ids=lambda each: each.name)

@@ -137,7 +137,7 @@ def identity_table(plan: Plan) -> Table | None:
     )
     header = ("what", "the scenario asks for", "the profile was measured with", "fit")
     source = f"Scenario {plan.scenario.name}, {plan.profile.source} profile {plan.profile.name}."
-    return Table("Contract and identity", header, rows, source)
+    return Table("What was checked before anything was simulated", header, rows, source)
 
 
 def standing(way: Way, found: Recommendation) -> str:

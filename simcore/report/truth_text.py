@@ -8,6 +8,7 @@ from simcore.report.units import NOTHING, digits, percent, seconds
 from simcore.truth import Choice, Figure, Study
 
 Row = dict[str, str]
+ABBREVIATED = {"ttft", "tpot", "e2e"}
 REGIME_NAMES = {
     "roomy": "stable, memory ample",
     "kv_tight": "stable, memory limits the batch",
@@ -85,15 +86,17 @@ def accuracy_rows(found: Accuracy) -> list[Row]:
             error = getattr(errors, metric)
             values = (error.median_rel, error.p90_rel)
             shown = [NOTHING if each is None else percent(each) for each in values]
-            row[metric.replace("_", " ")] = " / ".join(shown)
+            row[_figure_name(metric)] = " / ".join(shown)
         rows.append(row)
     return rows
 
 
 def _figure_name(metric: str) -> str:
-    """The unit stands with the value."""
-    name = metric if metric.endswith("_per_s") else metric.removesuffix("_s")
-    return name.replace("_", " ")
+    """The unit stands with the value, a rate's with its name."""
+    if metric.endswith("_per_s"):
+        return metric.removesuffix("_per_s").replace("_", " ") + "/s"
+    first, *rest = metric.removesuffix("_s").split("_")
+    return " ".join([first.upper() if first in ABBREVIATED else first, *rest])
 
 
 def _written(figure: Figure) -> Callable[[float], str]:

@@ -91,7 +91,9 @@ def main() -> None:
 def _shrink(path: Path) -> None:
     """The same picture in a palette that covers all of its colours, however rare."""
     with Image.open(io.BytesIO(path.read_bytes())) as whole:
-        small = whole.convert("RGB").quantize(COLOURS, Image.Quantize.MAXCOVERAGE, dither=0)
+        small = whole.convert("RGB").quantize(
+            COLOURS, Image.Quantize.MAXCOVERAGE, kmeans=1, dither=0
+        )
     small.save(path, optimize=True)
 
 

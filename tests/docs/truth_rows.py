@@ -3,7 +3,7 @@
 from simcore.report.truth_text import choices_sentence, median_rows
 from simcore.truth import Study, truth
 
-FIGURES = ("e2e p50", "tpot p50")
+FIGURES = ("E2E p50", "TPOT p50")
 COLUMNS = ("median error", "median noise")
 
 
