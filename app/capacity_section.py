@@ -28,6 +28,7 @@ from simcore.report.capacity_text import (
 )
 from simcore.report.fleet_figures import fleet_figure
 from simcore.scenario import Scenario
+from simcore.workload.load import mean_rate_per_s
 
 KEY = "capacity.found"
 DEMANDS = {
@@ -116,7 +117,7 @@ def _form(scenario: Scenario) -> Asked | None:
         rate_per_s = second.number_input(
             "Rate, or peak of the day (requests/s)",
             min_value=0.01,
-            value=float(getattr(scenario.workload.arrivals, "rate_per_s", 1.0)),
+            value=mean_rate_per_s(scenario.workload) or 1.0,
             key=f"capacity.{scenario.name}.rate",
             help=words.LOAD,
         )

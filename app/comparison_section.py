@@ -139,6 +139,7 @@ def _read(content: str, name: str) -> tuple[Scenario, Comparison]:
 
 def _show(found: Comparison) -> None:
     show_figure(comparison_figure(found), key="compare.figure")
+    st.caption(words.CHANGES)
     labels = [each.label for each in found.services]
     rows = comparison_rows(found.services)
     st.table(pd.DataFrame({name: values for name, *values in rows}, index=labels).T)

@@ -77,7 +77,7 @@ def _show_on(proposer: str, survival: CycleSurvival, point: SpeedupPoint) -> Non
     who = "one request alone decodes" if batch == 1 else f"{batch} requests together decode"
     st.subheader(
         f"With {escape_markdown(proposer)} {_drafts(survival)}, {who} {point.speedup:.2f} × "
-        f"as fast as without{ending}.{_sentence(point.speedup_interval)}"
+        f"as fast as without{ending}.{_sentence(point.speedup_interval) or words.NO_INTERVAL}"
     )
     emitted, speedup, alpha, all_accepted = st.columns(4)
     iid = iid_mean_emitted_tokens(survival.acceptance_rate, survival.gamma)
@@ -85,8 +85,7 @@ def _show_on(proposer: str, survival: CycleSurvival, point: SpeedupPoint) -> Non
         emitted,
         "Tokens a cycle, E[Y]",
         f"{survival.mean_emitted_tokens:.2f}",
-        f"At batch {batch} it pays above {point.break_even_tokens:.2f}."
-        + _sentence(survival.mean_interval),
+        f"{_sentence(survival.mean_interval)} {_break_even(point)}".strip(),
         words.EMITTED,
     )
     _card(
@@ -111,6 +110,13 @@ def _show_on(proposer: str, survival: CycleSurvival, point: SpeedupPoint) -> Non
         _interval(survival),
         words.SURVIVAL,
     )
+
+
+def _break_even(point: SpeedupPoint) -> str:
+    if point.break_even_tokens > 1.0:
+        return f"At batch {point.batch_size} it pays above {point.break_even_tokens:.2f}."
+    # No cycle emits less than one token: "above 0.98" would only puzzle.
+    return f"At batch {point.batch_size} a cycle takes no longer than a plain step: any draft pays."
 
 
 def _drafts(survival: CycleSurvival) -> str:

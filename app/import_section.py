@@ -1,5 +1,6 @@
 """Bring what an engine measured: upload or paste, see what was understood, use it."""
 
+import dataclasses
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -8,10 +9,18 @@ import pandas as pd
 import streamlit as st
 from pydantic import ValidationError
 
-from app import words
+from app import import_words, words
+from app.drafts import draft_survival
 from app.errors import shown_errors
 from app.figure import show_figure
-from app.session import check_own_name, new_folder, own_profiles, use_profile
+from app.import_words import in_page_words, page_words
+from app.session import (
+    check_own_name,
+    current_scenario,
+    new_folder,
+    own_profiles,
+    use_profile,
+)
 from simcore.errors import EngineFileError
 from simcore.matching import measured_as
 from simcore.profile.archive import pack_profile
@@ -52,6 +61,11 @@ class Preview:
         """As `specplan import --json` says it."""
         return describe_reading(self.kind, self.reading)
 
+    def without_times(self) -> "Preview":
+        """The same without its timed steps: they would take the place of the profile's."""
+        reading = dataclasses.replace(self.reading, samples=None, whole_steps=False)
+        return dataclasses.replace(self, reading=reading)
+
 
 def show_import(stored: StoredProfile) -> None:
     """The form, the preview of the last files, and the button that puts them to use."""
@@ -87,7 +101,7 @@ def _show_form(stored: StoredProfile) -> None:
         said = _options_inputs(stored)
         if st.form_submit_button("Show what is in it", type="primary"):
             st.session_state.pop(KEY, None)
-            with shown_errors():
+            with shown_errors(), in_page_words():
                 st.session_state[KEY] = _read(stored, uploads or [], pasted, said)
 
 
@@ -96,23 +110,25 @@ def _options_inputs(stored: StoredProfile) -> dict[str, Any]:
     first, second, third, fourth = st.columns(4, vertical_alignment="bottom")
     proposers = list(stored.profile.proposers)
     proposer = first.selectbox(
-        "Proposer",
+        import_words.PROPOSER,
         [*proposers, *(kind for kind in OTHER_KINDS if kind not in proposers)],
         key=f"{KEY}.{stored.profile.name}.proposer",
         help=words.PROPOSER,
         accept_new_options=True,
     )
     temperature = second.number_input(
-        "Temperature (0: greedy)",
+        import_words.TEMPERATURE,
         min_value=0.0,
         value=0.0,
         step=0.1,
         key=f"{KEY}.temperature",
         help=words.SAMPLING,
     )
-    domain = third.text_input("Domain", value="all", key=f"{KEY}.domain", help=words.DOMAINS)
+    domain = third.text_input(
+        import_words.DOMAIN, value="all", key=f"{KEY}.domain", help=words.DOMAINS
+    )
     gamma = fourth.number_input(
-        "γ (0: as the file says)",
+        import_words.GAMMA,
         min_value=0,
         max_value=64,
         value=0,
@@ -120,11 +136,9 @@ def _options_inputs(stored: StoredProfile) -> dict[str, Any]:
         help=words.GAMMA,
     )
     kind = first.selectbox("Kind of file", [AUTO, *IMPORTERS], key=f"{KEY}.kind")
-    column = second.text_input("Column of a trace", key=f"{KEY}.column", help=words.TRACE_COLUMN)
-    counts = third.selectbox(
-        "What the list counts", ["", "accepted", "emitted"], key=f"{KEY}.counts"
-    )
-    per = fourth.selectbox("One entry a", ["", "position", "cycle"], key=f"{KEY}.per")
+    column = second.text_input(import_words.COLUMN, key=f"{KEY}.column", help=words.TRACE_COLUMN)
+    counts = third.selectbox(import_words.COUNTS, ["", "accepted", "emitted"], key=f"{KEY}.counts")
+    per = fourth.selectbox(import_words.PER, ["", "position", "cycle"], key=f"{KEY}.per")
     is_same = st.checkbox(
         f"The files are of {stored.profile.identity.target.name}, whatever name they give",
         key=f"{KEY}.{stored.profile.name}.same_target",
@@ -151,7 +165,7 @@ def _read(stored: StoredProfile, uploads: list[Any], pasted: str, said: dict[str
     """Raises EngineFileError for what cannot be understood."""
     files = [EngineFile(each.name, each.getvalue()) for each in uploads]
     if pasted.strip():
-        files.append(EngineFile(PASTED, pasted.encode()))
+        files.append(EngineFile(PASTED, _whole_lines(pasted).encode()))
     if not files:
         raise EngineFileError("no file; expected at least one, uploaded or pasted")
     try:
@@ -162,14 +176,29 @@ def _read(stored: StoredProfile, uploads: list[Any], pasted: str, said: dict[str
     return Preview(kind, reading, options, tuple(each.name for each in files), stored)
 
 
+def _whole_lines(pasted: str) -> str:
+    """Who marks and copies text often leaves its last line feed behind."""
+    return pasted if pasted.endswith("\n") else pasted + "\n"
+
+
 def _show_preview(preview: Preview) -> None:
     described = preview.described
     missing = missing_to_plan(preview.reading, preview.stored.profile)
     st.markdown(f"**Understood from {escape_markdown(', '.join(preview.files))}**")
-    st.code("\n".join(summary_lines(described, missing)), language=None, wrap_lines=True)
+    text = page_words("\n".join(summary_lines(described, missing)))
+    st.code(text, language=None, wrap_lines=True)
     figure = imported_survival_figure(described)
     if figure is not None:
         show_figure(figure, key=f"{KEY}.survival")
+    reading = preview.reading
+    if not reading.records and reading.samples is None:
+        st.info(words.NOTHING_TO_USE)
+        return
+    _show_use(preview)
+
+
+def _show_use(preview: Preview) -> None:
+    """The name of the new profile, and the button that makes it."""
     with st.form(f"{KEY}.use", border=False):
         left, middle, right = st.columns([2, 1, 1], vertical_alignment="bottom")
         name = left.text_input(
@@ -179,10 +208,22 @@ def _show_preview(preview: Preview) -> None:
             help=words.IMPORTED_PROFILE,
         )
         replace = middle.checkbox(
-            "Replace records", key=f"{KEY}.replace", help=words.REPLACE_RECORDS
+            import_words.REPLACE, key=f"{KEY}.replace", help=words.REPLACE_RECORDS
         )
+        if (
+            preview.reading.records
+            and preview.reading.samples is not None
+            and middle.checkbox(
+                "Without step times",
+                # Whole steps cannot price a profile of several proposers.
+                value=preview.reading.whole_steps and len(preview.stored.profile.proposers) > 1,
+                key=f"{KEY}.without_times",
+                help=words.WITHOUT_TIMES,
+            )
+        ):
+            preview = preview.without_times()
         if right.form_submit_button("Use it", type="primary", width="stretch"):
-            with shown_errors():
+            with shown_errors(), in_page_words():
                 _use(preview, name, replace)
 
 
@@ -200,9 +241,12 @@ def _use(preview: Preview, name: str, replace: bool) -> None:
     )
     folder = new_folder()
     write_merge(merged, folder)
-    st.session_state.pop(KEY, None)
     stored = load_profile(folder)
-    use_profile(stored, _imported_changes(preview, stored))
+    changes = _imported_changes(preview, stored)
+    # Raises where nothing can be planned with it: the visitor stays with what works.
+    draft_survival(stored, current_scenario().with_(profile=name, **changes))
+    st.session_state.pop(KEY, None)
+    use_profile(stored, changes)
 
 
 def _imported_changes(preview: Preview, stored: StoredProfile) -> dict[str, Any]:
@@ -247,3 +291,4 @@ def show_own_download(stored: StoredProfile) -> None:
         key=f"{KEY}.download",
         on_click="ignore",
     )
+    st.caption(words.OWN_PROFILE)

@@ -19,6 +19,7 @@ from simcore.planner.rate_curves import (
 )
 from simcore.profile.store import StoredProfile
 from simcore.report.rate_figures import goodput_rate_figure, tpot_rate_figure
+from simcore.report.table import escape_markdown
 from simcore.scenario import Scenario
 from simcore.workload.load import mean_rate_per_s
 
@@ -66,6 +67,9 @@ def _show(scenario: Scenario, curves: RateCurves, points: tuple[SimulatedPoint, 
         else:
             st.info("Press Simulate the curve to see the share of requests within the objective.")
     st.caption(words.CLOSED_LINES)
+    caveats = {text: None for each in curves.curves for text in each.points[0].caveats}
+    if caveats:
+        st.caption(escape_markdown(f"The lines leave something out here: {'; '.join(caveats)}."))
 
 
 def _curves(stored: StoredProfile, scenario: Scenario) -> RateCurves:

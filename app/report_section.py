@@ -8,6 +8,7 @@ from app.job import finished_job
 from app.kept_section import show_keep, show_kept_results
 from app.plan_section import KEY as PLAN_KEY
 from app.plan_section import PlanWithFiles, show_downloads, with_files
+from app.session import current_scenario
 from simcore.errors import SpecplanError
 from simcore.planner.document import Plan
 from simcore.planner.plan_diff import diff_plans
@@ -35,6 +36,8 @@ def show_report() -> None:
     if job is None:
         return
     made: PlanWithFiles = job.result
+    if job.asked not in (None, current_scenario()):
+        st.warning(words.PLAN_OF_OTHER_INPUTS)
     show_downloads(made)
     show_keep("plan", made.plan.scenario.name, made.plan.model_dump_json)
     view = st.segmented_control(

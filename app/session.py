@@ -95,9 +95,15 @@ def own_profiles() -> dict[str, StoredProfile]:
 
 
 def use_profile(stored: StoredProfile, changes: dict[str, Any] | None = None) -> None:
-    """Give this visitor a profile of their own, and go on with their scenario on it, changed."""
-    name = stored.profile.name
+    """Give this visitor a profile of their own, and go on with their scenario on it, changed.
+
+    Where a link was opened that waits for a profile of this name, its scenario comes back instead.
+    """
+    name, last = stored.profile.name, opened()
+    is_awaited = last is not None and last.scenario.profile == name and name not in own_profiles()
     own_profiles()[name] = stored
+    if last is not None and is_awaited:
+        open_next(last.scenario, last.title)
     open_next(current_scenario().with_(profile=name, **(changes or {})), name)
 
 

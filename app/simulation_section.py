@@ -99,7 +99,7 @@ def _compare(stored: StoredProfile, scenario: Scenario, advance: Advance) -> Com
     gamma = scenario.speculation.num_speculative_tokens
     variants = {"off": scenario.with_(speculation={"proposer": scenario.speculation.proposer})}
     if gamma > 0:
-        variants[f"{scenario.speculation.proposer}, {scenario.speculation.drafts}"] = scenario
+        variants[f"{scenario.speculation.proposer}, {scenario.speculation.served}"] = scenario
     runs: list[Run] = []
     for label, variant in variants.items():
         before = len(runs)
@@ -127,6 +127,7 @@ def _show(comparison: Comparison) -> None:
         label: {name: text for name, (_, text) in each.items()} for label, each in rows.items()
     }
     st.table(pd.DataFrame(cells))
+    st.caption(words.ONE_RUN)
     with st.expander("What these numbers mean"):
         metrics = (metric for metric, _ in rows["off"].values())
         st.markdown("\n".join(f"- {text}" for text in dict.fromkeys(map(meaning, metrics))))

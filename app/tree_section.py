@@ -8,6 +8,8 @@ from app.figure import show_kept
 from simcore.acceptance.topology.dynamic_tree import DynamicShape
 from simcore.planner.speedup import CycleSurvival
 from simcore.planner.tree_survival import chain_nodes
+from simcore.planner.tree_view import TreeView
+from simcore.profile.schema import LOOKUP_KINDS
 from simcore.profile.store import StoredProfile
 from simcore.report.figures import tree_figure
 from simcore.scenario import Scenario
@@ -34,8 +36,18 @@ def show_tree(stored: StoredProfile, scenario: Scenario, survival: CycleSurvival
         f"Replayed on {view.num_cycles:,} cycles: {view.mean_emitted_tokens.value:.2f} tokens a "
         f"cycle (95 % interval {low:.2f} to {high:.2f}). The product of rates by depth and rank "
         f"says {view.positional_tokens:.2f}, one rate a rank for all depths "
-        f"{view.one_vector_tokens:.2f}. SGLang: {_sglang(view.sglang)}."
+        f"{view.one_vector_tokens:.2f}. SGLang: {_sglang(view.sglang)}.",
+        help=words.TREE_FIGURES,
     )
+    if _only_first_guesses(view):
+        kind = stored.profile.proposers[scenario.speculation.proposer or ""].kind
+        st.info(words.LOOKUP_TREE if kind in LOOKUP_KINDS else words.IDLE_TREE)
+
+
+def _only_first_guesses(view: TreeView) -> bool:
+    """Whether no cycle ever went on through a second guess, in a tree that has some."""
+    others = [node.probability for node in view.nodes if any(node.path)]
+    return bool(others) and max(others) == 0.0
 
 
 def show_dynamic(stored: StoredProfile, scenario: Scenario) -> None:

@@ -114,6 +114,10 @@ BOUNDS = (
     "Without the recorded order of nodes, ranks and confidences bound what a dynamic tree accepts."
 )
 LOAD = "Requests that arrive in a second, at the whole service, at random moments (Poisson)."
+SESSION_LOAD = (
+    "Sessions that begin in a second, at the whole service, at random moments (Poisson). Each asks "
+    "several times; everywhere else load counts requests, so every turn."
+)
 NUM_REQUESTS = "How many requests one simulation serves. More give steadier percentiles."
 SEED = "Same seed and profile, same result. Another seed shows how much is chance."
 PROMPT_TOKENS = "Mean length of a prompt, in tokens (about three quarters of a word each)."
@@ -206,6 +210,32 @@ SENSITIVITY = (
     "a diamond marks a decision that turns within the range."
 )
 FLIPS = "Where the decision turns in closed form, off and on are simulated so often as a check."
+NO_INTERVAL = " Without an interval: the source states none."
+TREE_FIGURES = (
+    "Replay takes every recorded cycle through the tree. The two products are what planners that "
+    "know only rates would say of the same cycles: one rate for every depth and rank, or one for "
+    "every rank. SGLang's settings are the smallest that can choose this tree."
+)
+LOOKUP_TREE = (
+    "Second guesses were never taken: a lookup has one guess for a position. A chain of the same "
+    "depth emits as much and has fewer candidates to check; trees are for draft models."
+)
+IDLE_TREE = (
+    "Second guesses were never taken in these recordings. A chain of the same depth emits as much "
+    "and has fewer candidates to check."
+)
+PLAN_OF_OTHER_INPUTS = (
+    "The inputs have changed since this plan: everything below is of the inputs it was made with. "
+    "Make the plan again on the page Decide to hand over what the sidebar says now."
+)
+ONE_RUN = (
+    "One run each under one seed, so without intervals: the pages Compare and Decide repeat it and "
+    "give them."
+)
+CHANGES = (
+    "Latencies: left of zero is better. Goodput, throughput and output rate: right is better. A "
+    "hollow mark cannot be told from zero."
+)
 NO_PLAN = "There is no plan in this visit yet. A plan compares, decides, and becomes the report."
 KEEP = "Kept results are seen by everybody who uses this dashboard; they survive restarts."
 ONLY_NUMBERS = (
@@ -224,6 +254,18 @@ SAME_TARGET = (
 IMPORTED_PROFILE = (
     "The profile in force plus the import, under this name, for this visit only. Download it to "
     "keep it."
+)
+WITHOUT_TIMES = (
+    "Takes how drafts fared and leaves the step times of these files aside: the cost law stays the "
+    "profile's own."
+)
+NOTHING_TO_USE = (
+    "These files hold nothing that can be stored: neither counts of drafts nor step times. They "
+    "change no number here."
+)
+OWN_PROFILE = (
+    "This profile lasts until the page is loaded anew, and no link carries it. Download it; opened "
+    "below (Open a profile of your own) after a link that names it, the link's view comes back."
 )
 REPLACE_RECORDS = "Take the place of a record of the same proposer, domain and sampling."
 WHOLE_PROFILE = (

@@ -6,7 +6,9 @@ import streamlit as st
 from pydantic import BaseModel
 
 from app import words
+from simcore.report.units import digits
 from simcore.scenario import Deployment, LognormalLengths, Scenario, Workload
+from simcore.workload.load import mean_rate_per_s
 
 MAX_LOAD_FACTOR = 16.0  # the slider ends at this times the workload's own rate
 NUM_LOAD_STEPS = 320
@@ -23,16 +25,21 @@ def choose_load(base: Scenario, key: str) -> dict[str, Any]:
         return {}
     top = MAX_LOAD_FACTOR * arrivals.rate_per_s
     step = top / NUM_LOAD_STEPS
+    has_sessions = base.workload.sessions is not None
     rate = st.slider(
-        "Load (requests/s)",
+        "Load (sessions/s)" if has_sessions else "Load (requests/s)",
         min_value=step,
         max_value=top,
         value=arrivals.rate_per_s,
         step=step,
         key=f"{key}.rate",
-        help=words.LOAD,
+        help=words.SESSION_LOAD if has_sessions else words.LOAD,
     )
-    return {"workload.arrivals.rate_per_s": rate}
+    changes = {"workload.arrivals.rate_per_s": rate}
+    if has_sessions:
+        offered_per_s = mean_rate_per_s(base.with_(**changes).workload)
+        st.caption(f"With every turn of a session: {digits(offered_per_s or 0.0)} requests/s.")
+    return changes
 
 
 def edit_workload(base: Scenario, prefix: str, has_recordings: bool) -> dict[str, Any]:

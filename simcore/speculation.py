@@ -382,6 +382,13 @@ class Speculation(Frozen):
         return f"{kind} of {self.num_draft_tokens}, {depth} deep"
 
     @property
+    def served(self) -> str:
+        """The drafts, and the policy that drives them where they are not the same in every step."""
+        if self.policy.kind == "fixed":
+            return self.drafts
+        return f"{self.drafts}, {self.policy.kind.replace('_', ' ')}"
+
+    @property
     def topk(self) -> int:
         """Candidates at the first level; a chain's is 1."""
         if self.dynamic_tree is not None:

@@ -111,7 +111,7 @@ def _without_crossing(points: list[LoadPoint], saturation: float) -> BreakEven |
         return BreakEven("unclear", None, None, reason, *found)
     if any(pays):
         reason = (
-            f"it pays at every load that the service can sustain, and up to {heaviest:.3g} "
+            f"it pays at every load that the service can sustain, tried up to {heaviest:.3g} "
             f"requests a second (without speculation it sustains {saturation:.3g})"
         )
         return BreakEven("always_pays", None, None, reason, *found)

@@ -155,8 +155,7 @@ def _bounds(found: ServiceCapacity) -> tuple[float, float]:
 
 def _label(scenario: Scenario) -> str:
     speculation = scenario.speculation
-    text = f"{speculation.proposer} {speculation.drafts.replace(' = ', '=')}"
-    return text if speculation.policy.kind == "fixed" else f"{text} ({speculation.policy.kind})"
+    return f"{speculation.proposer} {speculation.served.replace(' = ', '=')}"
 
 
 def _capacity_of(

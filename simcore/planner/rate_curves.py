@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from simcore.errors import ScenarioError
-from simcore.matching import usable_gammas
+from simcore.matching import acceptance_model, usable_gammas
 from simcore.metrics.estimate import Estimate
 from simcore.metrics.replicated import simulate_seeds
 from simcore.planner.batch_table import best_rows, token_times
@@ -87,7 +87,7 @@ def ways_to_serve(
     name = f"{proposer}, {speculation.drafts}"
     if speculation.policy.kind != "fixed":
         fixed = scenario.with_(**{"speculation.policy": {"kind": "fixed"}})
-        return ways | {f"{name} fixed": fixed, f"{name}, {speculation.policy.kind}": scenario}
+        return ways | {f"{name} fixed": fixed, f"{proposer}, {speculation.served}": scenario}
     ways[f"{name} fixed"] = scenario
     shape = DraftShape.of(speculation)
     if not shape.is_tree:
@@ -99,10 +99,15 @@ def ways_to_serve(
 
 
 def _table(scenario: Scenario, basis: LoadBasis, proposer: str) -> tuple[tuple[int, int, int], ...]:
-    """Draft lengths up to γ by batch, as a recommendation makes them."""
+    """Draft lengths up to γ by batch, as a recommendation makes them.
+
+    Acceptance by position serves one length only: the table is then of γ and off.
+    """
     gamma = scenario.speculation.num_speculative_tokens
+    model = acceptance_model(basis.stored, scenario, proposer, gamma, traces=basis.traces)
     usable = usable_gammas(basis.stored, scenario, proposer)
-    lengths = tuple(length for length in usable if 0 < length <= gamma)
+    least = gamma if model.name == "positional" else 1
+    lengths = tuple(length for length in usable if least <= length <= gamma)
     seats = scenario.deployment.max_num_seqs
     rows = best_rows(token_times(scenario, basis, lengths), seats)
     return tuple((row.first, row.last, row.num_speculative_tokens) for row in rows)

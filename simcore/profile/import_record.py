@@ -49,7 +49,7 @@ def _sampling(found: CountedRecord, options: ImportOptions) -> Sampling | None:
     if said is not None and said.temperature != found.temperature:
         raise EngineFileError(
             f"the files hold cycles at temperature {found.temperature:g}, --temperature says "
-            f"{said.temperature:g}; leave it out, or give the rows of that temperature"
+            f"{said.temperature:g}; expected the same: say theirs, or give the rows of yours"
         )
     return said or Sampling(temperature=found.temperature)
 

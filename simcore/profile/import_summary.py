@@ -36,6 +36,8 @@ def missing_to_plan(reading: Reading, profile: Profile | ProfilePart | None) -> 
         lacking = ("identity", "cost") if reading.samples is None else ("identity",)
         lacking = lacking if reading.records else (*lacking, "acceptance")
     found = [MISSING[name] for name in lacking]
+    if profile is not None and not reading.records and reading.samples is None:
+        found.append("anything to store: the files hold neither counts of drafts nor step times")
     for record in reading.records:
         for gamma, counts in record.counts.items():
             found += [f"γ = {gamma}: {reason}" for reason in [_refusal(counts, gamma)] if reason]

@@ -181,7 +181,7 @@ def _joined(held: AcceptanceRecord, record: AcceptanceRecord) -> AcceptanceRecor
         raise ProfileError(
             f"the profile already holds a {held.kind!r} of {held.proposer!r} on {held.domain!r} "
             f"at γ = {list(held.gammas())[-4:]} under this sampling; name another --domain, or "
-            "--replace it"
+            "pass --replace"
         )
     counts = held.counts | record.counts
     changes = {

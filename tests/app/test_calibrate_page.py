@@ -9,12 +9,15 @@ pytest.importorskip("streamlit")
 
 from streamlit.testing.v1 import AppTest
 
+from app import link, words
+from app.import_words import FIELDS, REPLACE, page_words
 from app.launch import ENTRY
 from simcore.planner.estimate import estimate_survival
 from simcore.profile.archive import pack_profile
 from simcore.profile.import_summary import describe_reading
 from simcore.profile.importers import EngineFile, ImportOptions, read_files
 from simcore.profile.store import bundled_profiles, load_profile, write_profile
+from simcore.scenario_files import open_scenario
 
 SMOLLM2 = "smollm2_135m_cpu"
 PAGE = "app_pages/calibrate.py"
@@ -100,6 +103,68 @@ def test_what_cannot_be_read_is_one_sentence_and_changes_nothing(text, said):
     assert not at.exception
     assert said in at.error[0].value
     assert at.session_state["scenario"].profile == SMOLLM2
+
+
+def _texts(kind) -> list[str]:
+    return [each.value for each in kind]
+
+
+def test_a_paste_without_its_last_line_feed_is_read_like_the_file():
+    at = _visit(SMOLLM2)
+    text = SCRAPE.read_text(encoding="utf-8")
+    _paste(at, text)
+    whole = at.code[-1].value
+    _paste(at, text.rstrip("\n"))
+    assert not at.error, _texts(at.error)
+    assert at.code[-1].value == whole
+
+
+def test_files_that_hold_nothing_to_store_say_so_and_offer_nothing_to_use():
+    at = _visit(SMOLLM2)
+    _paste(at, (FIXTURES / "real" / "guidellm.json").read_text(encoding="utf-8"))
+    assert not at.error, _texts(at.error)
+    assert "Nothing is missing" not in at.code[-1].value
+    assert words.NOTHING_TO_USE in _texts(at.info)
+    assert "Use it" not in [each.label for each in at.button]
+
+
+def test_an_import_that_nothing_can_be_planned_with_leaves_the_visitor_where_they_were():
+    at = _visit(SMOLLM2)
+    at.selectbox(key=f"calibrate.import.{SMOLLM2}.proposer").set_value("ngram")
+    at.checkbox(key=f"calibrate.import.{SMOLLM2}.same_target").set_value(True)
+    _paste(at, (FIXTURES / "invented" / "sglang_meta_info.jsonl").read_text(encoding="utf-8"))
+    next(b for b in at.button if b.label == "Use it").click().run()
+    assert "cycles without a draft were not counted" in at.error[0].value
+    assert "“Proposer”" in at.error[0].value
+    at.switch_page("app_pages/decide.py").run()
+    assert not at.error, _texts(at.error)
+    assert at.session_state["scenario"].profile == SMOLLM2
+
+
+def test_whole_steps_of_an_engine_do_not_keep_its_counts_out_of_a_profile_of_two_proposers():
+    at = _visit(SMOLLM2)
+    at.selectbox(key=f"calibrate.import.{SMOLLM2}.proposer").set_value("draft_model")
+    at.checkbox(key=f"calibrate.import.{SMOLLM2}.same_target").set_value(True)
+    _paste(at, (FIXTURES / "real" / "vllm.log").read_text(encoding="utf-8"), domain="mine")
+    next(b for b in at.button if b.label == "Use it").click().run()
+    assert not at.error, _texts(at.error)
+    own, bundled = at.session_state["profiles"][f"{SMOLLM2}-imported"], load_profile(SMOLLM2)
+    assert "mine" in {each.domain for each in own.profile.acceptance}
+    assert own.profile.cost == bundled.profile.cost
+
+
+def test_refusals_of_an_import_name_the_fields_of_the_form():
+    at = _visit(SMOLLM2)
+    _paste(at, (FIXTURES / "real" / "llamacpp_timings.jsonl").read_text(encoding="utf-8"))
+    assert "state it with “γ”" in at.error[0].value
+    said = page_words("name another --domain, or pass --replace; serve with --speculative-config")
+    assert (
+        said == "name another “Domain”, or pass “Replace records”; serve with --speculative-config"
+    )
+    labels = {
+        each.label for kind in (at.text_input, at.selectbox, at.number_input) for each in kind
+    }
+    assert {*FIELDS.values()} - {REPLACE} <= labels
 
 
 # --- a whole profile ------------------------------------------------------------------------------
@@ -236,3 +301,22 @@ def test_an_import_under_the_name_of_an_older_one_leaves_the_older_ones_files_al
     # Work that began with the older one reads its tables when it needs them.
     assert stored[0].folder != stored[1].folder
     assert stored[0].traces.num_rows == stored[1].traces.num_rows
+
+
+def test_a_link_waits_for_the_profile_that_it_names(tmp_path):
+    content = _own_profile(tmp_path)
+    asked = open_scenario("cpu_chat").with_(
+        profile="mine",
+        **{"speculation.proposer": "ngram", "speculation.num_speculative_tokens": 6, "seed": 77},
+    )
+    at = AppTest.from_file(str(ENTRY), default_timeout=60)
+    at.query_params[link.PARAMETER] = link.encode(asked)
+    at.run().switch_page(PAGE).run()
+    assert at.session_state["scenario"].profile != "mine"
+    _upload(at, ("mine.zip", content, "application/zip"))
+    next(b for b in at.button if b.label == "Use this profile").click().run()
+    assert not at.error, _texts(at.error)
+    scenario = at.session_state["scenario"]
+    assert (scenario.profile, scenario.seed) == ("mine", 77)
+    assert scenario.speculation.num_speculative_tokens == 6
+    assert words.OWN_PROFILE in _texts(at.caption)

@@ -12,7 +12,9 @@ from simcore.planner.capacity import find_capacity
 from simcore.planner.fleet_curve import fleet_curves
 from simcore.planner.load_curve import parse_curve
 from simcore.report.capacity_text import capacity_rows, fleet_rows, ledger_sentence
+from simcore.report.units import digits
 from simcore.scenario_files import open_scenario
+from simcore.workload.load import mean_rate_per_s
 
 KEY = "capacity.found"
 # A median and no limit of TTFT: a few hundred requests a run settle it, not tens of thousands.
@@ -34,6 +36,17 @@ def _search(at: AppTest, finish) -> AppTest:
     at.number_input(key="capacity.seeds").set_value(2)
     next(each for each in at.button if each.label == "Find the capacity").click().run()
     return finish(at, KEY)
+
+
+def test_sessions_are_told_from_requests_wherever_a_load_is_stated():
+    scenario = open_scenario("agent_sessions")
+    at = _visit(scenario)
+    offered_per_s = mean_rate_per_s(scenario.workload)
+    assert offered_per_s > 3 * scenario.workload.arrivals.rate_per_s
+    rate = next(each for each in at.number_input if each.label.startswith("Rate, or peak"))
+    assert rate.value == pytest.approx(offered_per_s)
+    assert "Load (sessions/s)" in [each.label for each in at.slider]
+    assert any(f"{digits(offered_per_s)} requests/s" in each.value for each in at.caption)
 
 
 def test_the_table_and_the_ledger_are_those_of_find_capacity(finish):

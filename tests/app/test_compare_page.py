@@ -6,7 +6,7 @@ pytest.importorskip("streamlit")
 
 from streamlit.testing.v1 import AppTest
 
-from app import library, link
+from app import library, link, words
 from app.launch import ENTRY
 from simcore.planner.compare import compare, draft_lengths
 from simcore.report.comparison_text import comparison_rows, difference_sentences
@@ -58,6 +58,7 @@ def test_the_table_is_that_of_compare(scenario, finish):
             assert f"- {sentence}" in text
     assert [each.value for each in at.warning] == list(expected.caveats)
     assert meaning("goodput_per_s") in text
+    assert words.CHANGES in [each.value for each in at.caption]
 
 
 def test_a_saved_deployment_serves_the_workload_in_force(scenario, finish):

@@ -9,7 +9,7 @@ pytest.importorskip("streamlit")
 
 from streamlit.testing.v1 import AppTest
 
-from app import cache
+from app import cache, link, words
 from app.launch import ENTRY
 from simcore.acceptance.survival import iid_mean_emitted_tokens
 from simcore.planner.estimate import estimate
@@ -19,6 +19,7 @@ from simcore.profile.store import PROFILE_FILE, bundled_profiles, load_profile
 from simcore.report.recommendation_view import recommendation_sentences
 from simcore.report.table import escape_markdown
 from simcore.scenario import Scenario
+from simcore.scenario_files import open_scenario
 
 H100 = "llama31_8b_h100"
 FEW_REQUESTS = 200
@@ -70,6 +71,17 @@ def test_the_headline_equals_the_closed_form(page, gamma):
     iid = iid_mean_emitted_tokens(survival.acceptance_rate, gamma)
     assert f"predict {iid:.2f} tokens" in _captions(page)
     assert f"{point.speedup:.2f} × as fast" in page.subheader[0].value
+
+
+def test_a_source_without_errors_shows_no_interval_and_says_so(page):
+    assert words.NO_INTERVAL.strip() in _sound(_gamma(page, 3)).subheader[0].value
+
+
+def test_the_curve_says_what_its_closed_form_leaves_out():
+    at = AppTest.from_file(str(ENTRY), default_timeout=60)
+    at.query_params[link.PARAMETER] = link.encode(open_scenario("agent_sessions"))
+    _sound(at.run())
+    assert "turns of sessions are taken as arrivals by themselves" in _captions(at)
 
 
 def test_moving_gamma_changes_the_headline(page):

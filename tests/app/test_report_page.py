@@ -8,7 +8,7 @@ pytest.importorskip("streamlit")
 
 from streamlit.testing.v1 import AppTest
 
-from app import library, link
+from app import library, link, words
 from app.job import Job
 from app.launch import ENTRY
 from app.plan_section import with_files
@@ -87,6 +87,13 @@ def test_every_part_is_that_of_the_plan_and_a_kept_plan_shows_what_changed(plann
     (kept,) = library.saved("plan")
     assert parse_plan(kept.content, kept.name) == plan
     assert _view(planned, "Against a saved plan") == [diff_text(diff_plans(plan, plan)).strip()]
+
+
+def test_a_plan_of_other_inputs_than_the_sidebars_is_handed_over_with_a_warning(planned):
+    assert not planned.warning
+    planned.number_input(key="sidebar.h100_chat (1).seed").set_value(9).run()
+    assert [each.value for each in planned.warning] == [words.PLAN_OF_OTHER_INPUTS]
+    assert planned.session_state[PLAN].result.plan.scenario.seed != 9
 
 
 def test_a_damaged_kept_plan_is_one_sentence_and_can_be_forgotten(planned):

@@ -6,7 +6,7 @@ pytest.importorskip("streamlit")
 
 from streamlit.testing.v1 import AppTest
 
-from app import link
+from app import link, words
 from app.launch import ENTRY
 from simcore.metrics.summary import Summary, summarise
 from simcore.report.metric_words import meaning
@@ -104,6 +104,8 @@ def test_every_fallback_is_shown_with_its_reason(finish):
     at = _visit(scenario)
     at.button(key="serve.simulate").click().run()
     finish(at, KEY)
+    assert list(at.table[0].value.columns) == ["off", "eagle, γ = 3, batch size table"]
+    assert words.ONE_RUN in _captions(at)
     (changes,) = (each.value for each in at.dataframe)
     expected = simulate(at.session_state["scenario"]).policy_changes
     assert len(expected) > 0

@@ -6,7 +6,7 @@ pytest.importorskip("streamlit")
 
 from streamlit.testing.v1 import AppTest
 
-from app import cache, link
+from app import cache, link, words
 from app.launch import ENTRY
 from app.point import FOLLOWED
 from simcore.acceptance.order import rate_orders
@@ -104,6 +104,17 @@ def test_every_headline_number_is_simcores():
     assert "Speed-up S, batch 16" in _metrics(_sound(at))
 
 
+def test_where_a_cycle_takes_no_longer_than_a_plain_step_no_threshold_below_one_is_told():
+    scenario = open_scenario("mixed_domains")
+    at = _sound(_visit(scenario))
+    survival = estimate_survival(load_profile(CPU), at.session_state["scenario"], "ngram")[4]
+    context = int(next(each.value for each in at.slider if each.label.startswith("Context")))
+    point = speedup_map(load_profile(CPU), "ngram", (survival,), context, (1,)).at(1)
+    assert point.break_even_tokens < 1.0
+    assert "any draft pays" in _captions(at)
+    assert "pays above" not in _captions(at)
+
+
 def test_trees_come_from_width_and_depth_or_from_a_budget():
     at = _visit(_scenario())
     _box(at, ".topology").set_value("wide").run()
@@ -118,6 +129,9 @@ def test_trees_come_from_width_and_depth_or_from_a_budget():
     view = view_tree(recording, DraftTree(scenario.speculation.tree))
     assert f"Replayed on {view.num_cycles:,} cycles" in _captions(at)
     assert f"{view.positional_tokens:.2f}" in _captions(at)
+    second = [node.probability for node in view.nodes if any(node.path)]
+    assert max(second) == 0.0
+    assert words.LOOKUP_TREE in _infos(at)
 
     at.selectbox(key=_box(at, ".proposer").key).set_value("draft_model").run()
     _box(at, ".topology").set_value("best").run()
@@ -126,6 +140,7 @@ def test_trees_come_from_width_and_depth_or_from_a_budget():
         scenario_recording(stored, scenario), TreeLimits(8, 8), batch_size=1, context_tokens=96
     )
     assert best is not None
+    assert words.LOOKUP_TREE not in _infos(at)
     assert scenario.speculation.tree == best.parents
     _sound(at)
 

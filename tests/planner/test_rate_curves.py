@@ -45,6 +45,27 @@ def test_off_fixed_and_adaptive_are_compared_where_something_is_drafted(stored, 
     assert list(ways_to_serve(stored, without)) == ["off"]
 
 
+@pytest.mark.parametrize(
+    ("name", "speculation"),
+    [
+        ("agent_sessions", {"proposer": "ngram", "num_speculative_tokens": 7}),
+        (
+            "cpu_chat",
+            {"proposer": "ngram", "num_speculative_tokens": 3, "acceptance": "positional"},
+        ),
+    ],
+)
+def test_acceptance_by_position_gives_an_adaptive_way_that_can_be_simulated(name, speculation):
+    base = open_scenario(name)
+    profile = load_profile(base.profile)
+    short = base.with_(speculation=speculation, **{"workload.num_requests": 40})
+    ways = ways_to_serve(profile, short)
+    adaptive = list(ways.values())[-1].speculation
+    assert adaptive.policy.kind == "batch_size_table"
+    assert set(adaptive.draft_lengths()) <= {0, adaptive.num_speculative_tokens}
+    assert len(simulated_curves(profile, ways, (1.0,), num_seeds=2)) == len(ways)
+
+
 def test_every_point_is_the_closed_form_at_its_rate(curves, stored):
     for curve in curves.curves:
         for place in (0, 7, 15):

@@ -1,6 +1,10 @@
 """Log axes in narrow columns, and legends below titles."""
 
+import math
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from simcore.report.style import log_axis, new_figure
 
@@ -23,3 +27,12 @@ def test_ticks_of_a_log_axis_are_short_enough_to_stand_level(values, texts):
 def test_a_legend_keeps_to_the_lower_edge_whatever_stands_above_it():
     legend = new_figure("title", "x (s)", "y (s)").layout.legend
     assert (legend.yref, legend.yanchor, legend.y) == ("container", "bottom", 0)
+
+
+@given(st.floats(1e-6, 1e9), st.floats(1.0, 1e6))
+def test_every_log_axis_has_ticks_and_all_of_them_lie_on_it(low, factor):
+    axis = log_axis([low, low * factor])
+    least, most = axis["range"]
+    assert len(axis["tickvals"]) > 1
+    assert all(least - 1e-6 <= math.log10(tick) <= most + 1e-6 for tick in axis["tickvals"])
+    assert len(set(axis["ticktext"])) == len(axis["ticktext"])

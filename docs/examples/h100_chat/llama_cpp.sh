@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # llama.cpp b10400, by specplan
 # Replace TARGET_MODEL: the target of the profile is Llama-3.1-8B-Instruct.
-# Load: it pays at every load that the service can sustain, and up to 31.8 requests a second (without speculation it sustains 27.7).
+# Load: it pays at every load that the service can sustain, tried up to 31.8 requests a second (without speculation it sustains 27.7).
 # llama.cpp reads GGUF files: TARGET_MODEL.gguf stands for Llama-3.1-8B-Instruct.
 # Replace DRAFT_MODEL: the draft of the profile is not named by the profile.
 # The profile does not say which EAGLE it is: name eagle3 for EAGLE-3 heads.

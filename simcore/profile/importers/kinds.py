@@ -43,6 +43,19 @@ IMPORTERS: dict[str, Importer] = {
     "step_cost_csv": step_cost_csv.IMPORTER,
 }
 AUTO = "auto"
+METRICS_PAGES = {  # how their lines begin
+    "vllm:": "vLLM",
+    "sglang:": "SGLang",
+    "trtllm_": "TensorRT-LLM",
+    "llamacpp:": "llama.cpp",
+}
+COUNTED_WHILE_DRAFTING = (
+    "a recent engine counts them while it speculates: serve with speculation on, send requests, "
+    "and scrape again"
+)
+COUNTED_ELSEWHERE = {
+    "SGLang": "it states means alone, which give no survival: import the meta_info of its answers"
+}
 
 
 def read_files(kind: str, files: list[EngineFile], options: ImportOptions) -> tuple[str, Reading]:
@@ -64,7 +77,19 @@ def recognise(file: EngineFile) -> str:
     if file.content.startswith(acceptance_trace.PARQUET_MAGIC):
         return "acceptance_trace"  # the only kind that is no text
     found = [kind for kind, each in IMPORTERS.items() if each.recognises(file)]
+    if not found:
+        _refuse_metrics_page(file)
     if len(found) != 1:
         which = f"looks like {' and '.join(found)}" if found else "is of no known kind"
         raise EngineFileError(f"{file.name} {which}; name its kind: {', '.join(IMPORTERS)}")
     return found[0]
+
+
+def _refuse_metrics_page(file: EngineFile) -> None:
+    """An engine's metrics without the counters of speculation have a sentence of their own."""
+    for prefix, engine in METRICS_PAGES.items():
+        if f"\n{prefix}" in "\n" + file.text:
+            raise EngineFileError(
+                f"{file.name} is a metrics page of {engine} without counts of drafts by position; "
+                f"{COUNTED_ELSEWHERE.get(engine, COUNTED_WHILE_DRAFTING)}"
+            )

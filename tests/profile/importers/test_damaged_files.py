@@ -12,6 +12,7 @@ from simcore.profile.import_summary import describe_reading, missing_to_plan, su
 from simcore.profile.importers import IMPORTERS, ImportOptions, read_files
 from simcore.profile.importers.engine_file import EngineFile, open_files
 from simcore.profile.importers.kinds import recognise
+from simcore.profile.store import load_profile
 from simcore.profile.tables import to_arrow
 from tests.profile.importers.conftest import INVENTED, REAL
 from tests.profile.importers.test_traces_and_steps import HEADER, SHAPES, _parquet, _rows
@@ -208,3 +209,25 @@ def test_a_file_larger_than_memory_is_refused_unread(tmp_path):
         file.truncate(1 << 40)
     with pytest.raises(EngineFileError, match=r"has \d+ bytes; expected at most \d+: cut it"):
         open_files([path])
+
+
+@pytest.mark.parametrize(
+    ("line", "engine", "advice"),
+    [
+        ('vllm:generation_tokens_total{engine="0"} 1000.0', "vLLM", "with speculation on"),
+        ("vllm:spec_decode_draft_acceptance_rate 0.6", "vLLM", "a recent engine counts them"),
+        ("sglang:spec_accept_length 2.4", "SGLang", "meta_info"),
+        ("llamacpp:tokens_predicted_total 5", "llama.cpp", "with speculation on"),
+    ],
+)
+def test_a_metrics_page_without_counts_of_drafts_is_told_from_an_unknown_file(line, engine, advice):
+    text = f"# TYPE it counter\n{line}\n"
+    with pytest.raises(EngineFileError, match=f"metrics page of {engine} without .*{advice}"):
+        recognise(EngineFile("metrics", text.encode()))
+
+
+def test_files_with_nothing_to_store_lack_something_however_whole_the_profile():
+    file = EngineFile("guidellm.json", (REAL / "guidellm.json").read_bytes())
+    _, reading = read_files("auto", [file], ImportOptions())
+    whole = load_profile("smollm2_135m_cpu").profile
+    assert any("anything to store" in each for each in missing_to_plan(reading, whole))
