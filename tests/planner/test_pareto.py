@@ -143,6 +143,6 @@ def test_a_way_that_surely_pays_ships_where_what_dominates_it_does_not_surely_pa
         way("tree", "unsure", (0.9, 1.9)),
     )
     regrets = {"off": np.full(COUNT, 0.3), "sure": np.full(COUNT, 0.1), "unsure": np.zeros(COUNT)}
-    assert choose(ways, regrets, "sure").label == "sure"
+    assert choose(ways, regrets).label == "sure"
     misses = (ways[0], ways[1].model_copy(update={"keeps_slo_as_off": False}), ways[2])
-    assert choose(misses, regrets, "sure").label == "off"
+    assert choose(misses, regrets).label == "off"
