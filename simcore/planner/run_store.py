@@ -4,7 +4,8 @@ Every batch of rows is committed at once: whoever dies in between loses nothing 
 One process writes at a time; DuckDB locks the file.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -21,6 +22,17 @@ if TYPE_CHECKING:
 TABLE = "runs"
 ARROW_TYPES = {"VARCHAR": pa.string(), "BIGINT": pa.int64(), "DOUBLE": pa.float64()}
 SCHEMA = pa.schema([(column.name, ARROW_TYPES[column.type]) for column in COLUMNS])
+
+
+@contextmanager
+def _interrupted_by_keyboard() -> Iterator[None]:
+    """DuckDB takes a Ctrl-C during a query for itself and raises a RuntimeError without a type."""
+    try:
+        yield
+    except RuntimeError as error:
+        if str(error) != "Query interrupted":
+            raise
+        raise KeyboardInterrupt from None
 
 
 class RunStore:
@@ -64,6 +76,7 @@ class RunStore:
         found = self._select("SELECT key FROM asked SEMI JOIN runs USING (key)", asked)
         return set(found.column("key").to_pylist())
 
+    @_interrupted_by_keyboard()
     def add(self, rows: Sequence[Row]) -> None:
         """Keep these rows, all or none; one whose key is there already changes nothing."""
         self._connection.register("added", pa.Table.from_pylist(list(rows), schema=SCHEMA))
@@ -91,6 +104,7 @@ class RunStore:
         everything = self._connection.sql(f"SELECT * FROM {TABLE} ORDER BY key")
         pq.write_table(_table(everything), path, compression="zstd")
 
+    @_interrupted_by_keyboard()
     def _select(self, query: str, asked: pa.Table) -> pa.Table:
         self._connection.register("asked", asked)
         try:

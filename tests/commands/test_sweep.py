@@ -108,7 +108,7 @@ def test_ctrl_c_keeps_what_is_done_and_says_how_to_go_on(scenario_file, tmp_path
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
     _, told = process.communicate(timeout=60)
-    assert process.returncode == 130
+    assert process.returncode == 130, told
     assert "Traceback" not in told
     assert "the same command goes on from there" in told
     counted = int(re.search(r"stopped with ([\d,]+) of 9,000 runs done", told)[1].replace(",", ""))

@@ -133,3 +133,19 @@ def test_files_that_hold_something_else_are_refused(tmp_path):
         RunStore(other)
     with pytest.raises(StoreError, match="cannot"):
         RunStore(text / "inside" / "runs.duckdb")
+
+
+class _Interrupted:
+    """What DuckDB's connection does when Ctrl-C comes during a statement."""
+
+    def register(self, *_):
+        raise RuntimeError("Query interrupted")
+
+
+def test_ctrl_c_in_the_midst_of_a_statement_is_an_interrupt_and_no_other_error(row, monkeypatch):
+    with RunStore() as store:
+        with monkeypatch.context() as during, pytest.raises(KeyboardInterrupt):
+            during.setattr(store, "_connection", _Interrupted())
+            store.add([row])
+        store.add([row])
+        assert len(store) == 1
