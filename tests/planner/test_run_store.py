@@ -144,8 +144,9 @@ class _Interrupted:
 
 def test_ctrl_c_in_the_midst_of_a_statement_is_an_interrupt_and_no_other_error(row, monkeypatch):
     with RunStore() as store:
-        with monkeypatch.context() as during, pytest.raises(KeyboardInterrupt):
+        with monkeypatch.context() as during:
             during.setattr(store, "_connection", _Interrupted())
-            store.add([row])
+            with pytest.raises(KeyboardInterrupt):
+                store.add([row])
         store.add([row])
         assert len(store) == 1
