@@ -12,7 +12,7 @@ from simcore.planner.speedup import OFF, CycleSurvival, SpeedupPoint
 from simcore.planner.speedup_map import speedup_map
 from simcore.profile.store import StoredProfile
 from simcore.report.table import escape_markdown
-from simcore.report.units import seconds
+from simcore.report.units import percent, seconds
 from simcore.scenario import Scenario
 
 
@@ -106,7 +106,7 @@ def _show_on(proposer: str, survival: CycleSurvival, point: SpeedupPoint) -> Non
     _card(
         all_accepted,
         f"All {survival.gamma} drafts accepted" if survival.gamma > 1 else "Draft accepted",
-        words.percent(survival.survival[-1]),
+        percent(survival.survival[-1]),
         _interval(survival),
         words.SURVIVAL,
     )
@@ -132,7 +132,7 @@ def _sentence(interval: tuple[float, float] | None) -> str:
 def _interval(survival: CycleSurvival) -> str:
     if survival.lower == survival.upper:
         return "The source states no interval."
-    low, high = words.percent(survival.lower[-1]), words.percent(survival.upper[-1])
+    low, high = percent(survival.lower[-1]), percent(survival.upper[-1])
     return f"95 % interval: {low} to {high}."
 
 

@@ -7,6 +7,7 @@ from app import words
 from simcore.profile.schema import Profile
 from simcore.profile.store import StoredProfile
 from simcore.report.table import escape_markdown
+from simcore.report.units import percent
 from simcore.scenario import Scenario
 
 
@@ -76,9 +77,9 @@ def _show_errors(profile: Profile) -> None:
         return
     rows = {
         phase: {
-            "median": words.percent(error.median_rel),
-            "90 % below": words.percent(error.p90_rel),
-            "largest": words.percent(error.max_rel),
+            "median": percent(error.median_rel),
+            "90 % below": percent(error.p90_rel),
+            "largest": percent(error.max_rel),
             "samples": f"{error.num_samples:,}",
         }
         for phase, error in errors.items()

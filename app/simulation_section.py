@@ -188,7 +188,7 @@ def _show_warnings(run: Run) -> None:
             "latency grows with the length of the run."
         )
     if run.summary.extrapolated_step_fraction > 0:
-        share = words.percent(run.summary.extrapolated_step_fraction)
+        share = percent(run.summary.extrapolated_step_fraction)
         st.caption(
             f"{run.label}: {share} of the steps lie outside the measured cost box; their time is "
             "extrapolated."

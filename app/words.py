@@ -278,11 +278,6 @@ RESIDUALS = (
 )
 
 
-def percent(share: float) -> str:
-    """A share with one decimal."""
-    return f"{share:.1%}".replace("%", " %")
-
-
 def sampling_label(sampling: Sampling) -> str:
     """Temperature and cuts, in a few words."""
     if sampling.temperature == 0.0:

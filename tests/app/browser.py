@@ -1,19 +1,9 @@
-"""A real Chromium in front of a real server, and what hands do to a page of the dashboard.
+"""A real Chromium, and what hands do to a page of the dashboard.
 
 A page that Streamlit draws anew drops what was just opened or typed, so every act is repeated until
 its effect is seen.
 """
 
-import os
-import shutil
-import socket
-import subprocess
-import sys
-import time
-import urllib.error
-import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,69 +15,13 @@ from playwright.sync_api import (
     Page,
     TimeoutError,
     expect,
-    sync_playwright,
 )
 
-CHROMIUM = shutil.which("chromium")
-CHROMIUM_ARGUMENTS = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
-START_TIMEOUT_S = 60
 SETTLE_MS = 150  # until a page says that it is being drawn anew
 OPTION_MS = 5_000
 STEP_MS = 20_000
 PATIENT_MS = 120_000  # first use compiles the simulator
 HEIGHT = 1000
-
-
-@contextmanager
-def running_dashboard(data: Path) -> Iterator[str]:
-    """The address of a dashboard on a free loopback port, with `data` as its own folder."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    server = subprocess.Popen(
-        [sys.executable, "-m", "app", "--port", str(port)],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        env=os.environ | {"SPECPLAN_DATA": str(data)},
-    )
-    try:
-        url = f"http://127.0.0.1:{port}"
-        _wait_until_healthy(url, server)
-        yield url
-    finally:
-        server.terminate()
-        server.wait(timeout=20)
-
-
-def _wait_until_healthy(url: str, server: "subprocess.Popen[bytes]") -> None:
-    for _ in range(START_TIMEOUT_S * 5):
-        assert server.poll() is None, "the server ended before it answered"
-        try:
-            with urllib.request.urlopen(f"{url}/_stcore/health", timeout=1):
-                return
-        except (urllib.error.URLError, OSError):
-            time.sleep(0.2)
-    raise AssertionError(f"no answer from {url} after {START_TIMEOUT_S} s")
-
-
-@contextmanager
-def running_browser() -> Iterator[Browser]:
-    """Headless Chromium."""
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(
-            executable_path=CHROMIUM, args=CHROMIUM_ARGUMENTS, headless=True
-        )
-        yield chromium
-        chromium.close()
 
 
 def visitor(browser: Browser, width: int = 1280, scheme: str = "light") -> BrowserContext:

@@ -21,7 +21,7 @@ from typing import Any
 from simcore.bench import environment
 from simcore.profile.store import bundled_profiles
 from tests.app.laps import GOALS_S, Spread, bench_text, spread
-from tests.app.served import CHROMIUM, CHROMIUM_ARGUMENTS, served
+from tests.app.served import CHROMIUM, chromium, served
 
 COMMAND = "python -m tests.app.page_bench --write"
 RESULT = Path(__file__).parents[2] / "docs" / "page_benchmarks.json"
@@ -56,18 +56,6 @@ def run_bench(tell: Callable[[str], None]) -> dict[str, Any]:
         made_by = environment(COMMAND, ("streamlit", "plotly", "playwright", "numba", "numpy"))
         found["made_by"] = made_by | {"browser": f"Chromium {browser.version}"}
     return found
-
-
-@contextmanager
-def chromium() -> Iterator[Any]:
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=CHROMIUM, args=list(CHROMIUM_ARGUMENTS), headless=True
-        )
-        yield browser
-        browser.close()
 
 
 @contextmanager

@@ -16,7 +16,8 @@ from playwright.sync_api import Page
 from app import link
 from simcore.scenario_files import open_scenario
 from tests.app import story
-from tests.app.browser import picture, running_browser, running_dashboard, visitor
+from tests.app.browser import picture, visitor
+from tests.app.served import chromium, served
 
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
 SEEDS = 4
@@ -75,10 +76,10 @@ def main() -> None:
     asked.folder.mkdir(parents=True, exist_ok=True)
     with (
         tempfile.TemporaryDirectory() as data,
-        running_dashboard(Path(data)) as address,
-        running_browser() as chromium,
+        served(Path(data)) as address,
+        chromium() as browser,
     ):
-        page = visitor(chromium, asked.width, asked.scheme).new_page()
+        page = visitor(browser, asked.width, asked.scheme).new_page()
 
         def keep(name: str) -> None:
             path = asked.folder / f"{name}.png"

@@ -11,6 +11,10 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 CHROMIUM = shutil.which("chromium")
 CHROMIUM_ARGUMENTS = (
@@ -58,3 +62,16 @@ def _wait_until_healthy(url: str, server: subprocess.Popen[bytes]) -> None:
         except (urllib.error.URLError, OSError):
             time.sleep(POLL_S)
     raise AssertionError(f"no answer from {url} after {START_TIMEOUT_S} s")
+
+
+@contextmanager
+def chromium() -> Iterator["Browser"]:
+    """Headless; playwright is imported where there is a browser to start."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=CHROMIUM, args=list(CHROMIUM_ARGUMENTS), headless=True
+        )
+        yield browser
+        browser.close()

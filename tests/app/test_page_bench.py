@@ -83,7 +83,7 @@ PICTURE = """
 @pytest.mark.browser
 def test_the_stopwatch_sees_pictures_and_nothing_else(tmp_path):
     pytest.importorskip("playwright")
-    from tests.app.page_bench import CHROMIUM, chromium
+    from tests.app.served import CHROMIUM, chromium
 
     if CHROMIUM is None:
         pytest.skip("no chromium on PATH; apt-get install chromium")

@@ -37,21 +37,19 @@ from simcore.report.units import seconds
 from simcore.scenario import Scenario
 from tests.app import story
 from tests.app.browser import (
-    CHROMIUM,
     PATIENT_MS,
     Problems,
     figure,
     fits,
     metric,
     press,
-    running_browser,
-    running_dashboard,
     set_number,
     settled,
     table,
     unfold,
     visitor,
 )
+from tests.app.served import CHROMIUM, chromium, served
 
 PLAN_SCHEMA = Path(__file__).parents[2] / "docs" / "schemas" / "plan.schema.json"
 FEW_REQUESTS = 200
@@ -66,14 +64,14 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with running_dashboard(tmp_path_factory.mktemp("data")) as url:
+    with served(tmp_path_factory.mktemp("data")) as url:
         yield url
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    with running_browser() as chromium:
-        yield chromium
+    with chromium() as started:
+        yield started
 
 
 def test_a_visitor_goes_from_a_metrics_page_to_a_report_of_the_same_numbers(
